@@ -77,6 +77,7 @@ check: $(CHECK) $(DOCS) $(NODE)  ## lint, format, imports, types (Python and Jav
 	$(PY) -m ruff check . || failed="$$failed lint"; \
 	$(PY) -m ruff format --check . || failed="$$failed format"; \
 	$(VENV)/bin/lint-imports --no-logo --no-cache >/dev/null || { $(VENV)/bin/lint-imports --no-logo --no-cache; failed="$$failed imports"; }; \
+	$(PY) -m scripts.prose || failed="$$failed prose"; \
 	$(PY) -m mypy -n 2 || failed="$$failed types"; \
 	$(WITH_NODE) npm run --silent check || failed="$$failed javascript"; \
 	$(SPHINX) || failed="$$failed docs"; \

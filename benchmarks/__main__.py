@@ -99,7 +99,7 @@ def main() -> int:
 
 
 def _as_from_a_terminal() -> None:
-    """Give processes what a user's have: compiled modules are kept, and Ctrl-C is not ignored.
+    """Restore a terminal's settings for processes: compiled modules are kept, and Ctrl-C is not ignored.
 
     A shell's background job ignores Ctrl-C, and so does every process that it starts.
     """

@@ -1,4 +1,4 @@
-"""How quickly the workbench answers, in a real JupyterLab and a real browser.
+"""Response times of the workbench, in a real JupyterLab and a real browser.
 
 Every figure is compared with a bare ipywidgets button of the same notebook, whose time the machine,
 JupyterLab and the kernel need in any case.
@@ -317,7 +317,7 @@ def _frames(page: Page, row: Row, crowd: _Crowd) -> None:
 
 
 def _leaks(chrome: Browser, lab: Lab, row: Row) -> None:
-    """What opening and closing a view a thousand times leaves behind in the browser, beside a bare label."""
+    """Measure what opening and closing a view a thousand times leaves in the browser, beside a bare label."""
     left = []
     for first in (BARE, OPEN):
         page = chrome.new_page(viewport={"width": 1400, "height": 1400})

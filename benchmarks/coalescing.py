@@ -1,4 +1,4 @@
-"""How far a run with several lines a request is from the exact one, for each algorithm.
+"""Error of a run with several lines a request, against the exact one, for each algorithm.
 
 ``python -m benchmarks.coalescing [--most 32MiB]`` prints the table: all-reduces and others on 8 x H100,
 with the channels of the fidelity table, exact and with 2, 4, 8 and 16 lines a request.

@@ -1,4 +1,4 @@
-"""How fast models of a corpus are fitted and draw."""
+"""Time of fitting models of a corpus, and of drawing from them."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class Row:
 
 
 def left_out(row: dict[str, str], most_gpus: int) -> str:
-    """Say why a row is not run; empty if it is."""
+    """Return the reason why a row is not run; empty if it is."""
     gpus = int(row["gpus"])
     if row["gpu"] == "mi355x":
         return "no preset of MI355X"
@@ -122,7 +122,7 @@ def rows(only: str) -> Iterator[dict[str, str]]:
 
 
 def role(row: dict[str, str]) -> str:
-    """Say whether a row had been looked at before it was first compared."""
+    """Return the role of a row: whether it had been looked at before it was first compared."""
     return "blind at first" if "compared blind" in row["note"] else row["use"]
 
 

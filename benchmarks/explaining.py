@@ -1,4 +1,4 @@
-"""How long the critical path of a run by cache lines takes, beside the run itself."""
+"""Time of finding the critical path of a run by cache lines, beside the run itself."""
 
 from __future__ import annotations
 

@@ -362,7 +362,7 @@ def sizes(gpu: Gpu, cache: int | None, near: int | None) -> tuple[int, int]:
 
 
 def peers(cupy: Any, first: int, second: int) -> bool:
-    """Return two GPUs access to each other's memory, where they can have it."""
+    """Enable access of two GPUs to each other's memory, where they can have it."""
     runtime = cupy.cuda.runtime
     if not (runtime.deviceCanAccessPeer(first, second) and runtime.deviceCanAccessPeer(second, first)):
         return False
@@ -427,7 +427,7 @@ def block_counts(sms: int) -> list[int]:
 
 
 def rows(cupy: Any, options: argparse.Namespace, one: Gpu) -> Iterator[tuple[str, str, Callable[[], Any]]]:
-    """What is to be measured, its unit, and what prepares it."""
+    """Yield each quantity to measure, its unit, and the function that prepares the measurement."""
     cache, near = sizes(one, options.cache_bytes, options.near_bytes)
     if cache:
         yield "L2 hit, near", "ns", lambda: one.latency(min(1 << 20, near // 4))
@@ -462,7 +462,7 @@ def find_cupy() -> Any:
 
 
 def gpu_count(cupy: Any) -> int:
-    """How many GPUs there are; none is an error."""
+    """Count the GPUs; none is an error."""
     try:
         count = int(cupy.cuda.runtime.getDeviceCount())
     except cupy.cuda.runtime.CUDARuntimeError as error:
@@ -492,7 +492,7 @@ def _possible(value: float, unit: str) -> None:
 
 
 def _check(options: argparse.Namespace) -> None:
-    """Refuse options that make no sense."""
+    """Check that the options make sense."""
     if options.repeats < 3:
         raise Unusable("--repeats: at least 3")
     if any(size is not None and size < 1 << 16 for size in (options.cache_bytes, options.near_bytes)):

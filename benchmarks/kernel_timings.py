@@ -75,7 +75,7 @@ SIZES: dict[str, dict[str, Any]] = {
         "bytes": (1 << 16,),
     },
 }
-"""What is measured: shapes of public models (Llama, Mixtral, Qwen), or few of them, or very small ones."""
+"""Measured shapes: of public models (Llama, Mixtral, Qwen), or few of them, or very small ones."""
 
 
 class Unusable(Exception):
@@ -246,7 +246,7 @@ def attention(bench: Bench, kernel: str, shape: dict[str, int], backend: Any) ->
 
 
 def backends(bench: Bench) -> list[Callable[[], Any]]:
-    """Give contexts that choose PyTorch's kernel of attention: FlashAttention, cuDNN; on a processor none."""
+    """Return contexts that choose PyTorch's attention kernel: FlashAttention, cuDNN; on a processor none."""
     if not bench.on_gpu:
         return [nullcontext]
     attention_module = importlib.import_module("torch.nn.attention")

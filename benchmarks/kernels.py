@@ -13,7 +13,7 @@ from astranb.workload.models import MODELS, Parallelism, Transformer, workload
 
 _LIMITS_S = {"by lines": 60.0, "coarse": 5.0}
 _PUBLISHED = 0.80 / 0.47
-"""How much longer a product of one wave takes beside NCCL (forums.developer.nvidia.com/t/337991)."""
+"""Slow-down of a product of one wave beside NCCL (forums.developer.nvidia.com/t/337991)."""
 
 
 def kernels(row: Any, bare: float) -> None:
@@ -46,7 +46,7 @@ def kernels(row: Any, bare: float) -> None:
 
 
 def _computed_ps(product: list[Product], collective: Any) -> int:
-    """How long the computation of the first GPU takes."""
+    """Return the time that the first GPU computes."""
     network = anb.Network(compute_lines=32, coalesce=4)
     work = Graph.beside(product, collective)
     sim = anb.Simulation("dgx-h100", work, fidelity="cacheline", network=network, record=False)

@@ -24,8 +24,8 @@ from astranb.gpu import Preset, preset
 from astranb.gpu import tables as t
 
 PARTS = ("pace", "queue", "units", "memory")
-"""What is looked at, from the least to the most: how long the thread block took since the sample before; the
-times of all events to come; who is concerned by each, with SMs, blocks and links; lines and memory."""
+"""Compared quantities, from the least to the most: the time of the thread block since the sample before; the
+times of all pending events; the SMs, blocks and links of each; lines and memory."""
 
 _TRAVELS = (t.HOP, t.L2, t.HBM, t.RETURN, t.SWITCH)
 _LEAST = 16  # samples that a period has to explain

@@ -1,4 +1,4 @@
-"""How long profiling takes, and how much memory: from 8 to 16,384 ranks, and models of PyTorch that grow.
+"""Time and memory of profiling: from 8 to 16,384 ranks, and models of PyTorch that grow.
 
 ``python -m benchmarks.profiling [--torch]`` prints a table. Each row is a process of its own: its seconds are
 those of profiling, saving and loading, its memory the most that was resident. ``--torch`` adds models that
@@ -44,7 +44,7 @@ class Case(NamedTuple):
 
 
 def cases(*, with_torch: bool) -> Iterator[Case]:
-    """Return the jobs of the table."""
+    """Yield the jobs of the table."""
     for model in ("llama3-405b", "gpt3-175b"):
         yield Case(model, 1, 8, 1)
         for replicas in (1, 8, 32, 128):

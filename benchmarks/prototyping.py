@@ -1,4 +1,4 @@
-"""How long one waits while one writes an algorithm: for a proof, a run, a sweep, and a map of algorithms."""
+"""Waiting times while one writes an algorithm: for a proof, a run, a sweep, and a map of algorithms."""
 
 from __future__ import annotations
 

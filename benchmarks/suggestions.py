@@ -1,4 +1,4 @@
-"""How long a search of plans takes."""
+"""Time of a search of plans."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How fast sweeps are: points of a step on 1,024 ranks, from one process to two."""
+"""Throughput of sweeps: points of a step on 1,024 ranks, from one process to two."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people do with a run, timed in whatever Python runs it: CPython, or Pyodide as a page has it.
+"""Times of what people do with a run, in any Python: CPython, or Pyodide as a page has it.
 
 ``main`` prints a line of JSON: seconds by name. It imports nothing but what a page has.
 """

@@ -1,4 +1,4 @@
-"""What a person waits for in a page or a notebook: opening 64 GPUs, the first state, Back, explain."""
+"""Waiting times in a page or a notebook: opening 64 GPUs, the first state, Back, explain."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ class Row:
 
     @property
     def plan(self) -> tuple[str, ...]:
-        """What rows that differ only in the number of GPUs and the batch have in common."""
+        """Fields that rows share which differ only in the number of GPUs and the batch."""
         return tuple(self.fields[name] for name in _PLAN)
 
     @property
@@ -225,7 +225,7 @@ _NETWORKS: dict[tuple[str, int], CollectiveTimes] = {}
 
 @dataclass
 class _Shape:
-    """What a cluster has to know of a step."""
+    """Numbers of a step that determine the cluster it needs."""
 
     ranks: int
     times: KernelTimes | None

@@ -1,4 +1,4 @@
-"""What every test gets: examples that can be reproduced, no network, and a small run to look at."""
+"""Fixtures of all tests: examples that can be reproduced, no network, and a small run to look at."""
 
 from __future__ import annotations
 

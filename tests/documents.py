@@ -1,4 +1,4 @@
-"""What tests of documents share: a page's blocks are run, in their order, in a folder of its own.
+"""Runner of documents: a page's blocks are run, in their order, in a folder of its own.
 
 - A block behind a paragraph that ends with "``NAME``:" (a file's name) is written to that file; behind one
   that ends with "in ``NAME``, behind ``LINE``:" it is put behind that line (or "in front of" it, or "in
@@ -92,14 +92,14 @@ def commands(console: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def fits(printed: str, expected: list[str]) -> bool:
-    """Whether a program printed these lines, "…" standing for any."""
+    """Return whether a program printed these lines, "…" standing for any."""
     parts = [re.escape(line.rstrip()) if line != _SOME else r"(?:.*\n)*?.*" for line in expected]
     lines = "\n".join(line.rstrip() for line in printed.rstrip("\n").splitlines())
     return re.fullmatch("\n".join(parts), lines) is not None
 
 
 def exit_code(command: str) -> int:
-    """What a command is to end with: 0, or what a comment behind it says (``# exit 2``)."""
+    """Return the expected exit code of a command: 0, or that of a comment behind it (``# exit 2``)."""
     said = re.search(r"# exit (\d+)$", command)
     return int(said[1]) if said else 0
 
@@ -206,7 +206,7 @@ def write_page(page: Path, folder: Path) -> None:
 
 
 def _shown(printed: str, old: list[str]) -> str:
-    """What was printed, cut where it was cut before."""
+    """Cut printed lines where they were cut before."""
     lines = [line.rstrip() for line in printed.rstrip("\n").splitlines()]
     if old and old[-1] == _SOME and len(lines) > len(old) - 1:
         lines = [*lines[: len(old) - 1], _SOME]

@@ -1,4 +1,4 @@
-"""What the table of `make bench` must not do: print a figure that was not measured, or another process's."""
+"""The table of `make bench` prints no figure that was not measured, or that is another process's."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ REFUSED = {
     ("all_to_all_v", "xml"): "chunks of different sizes",
     ("all_to_all_v", "json"): "chunks of different sizes",
 }
-"""What a format cannot say, and the words of the error."""
+"""Programs that a format cannot express, and the words of the error."""
 
 
 def load(name: str) -> ModuleType:

@@ -27,7 +27,7 @@ CHECKED = "nbval-check-output"
 
 
 def _faults(notebook: dict[str, Any]) -> list[str]:
-    """Say what is wrong with a notebook that is to be committed."""
+    """List the faults of a notebook that is to be committed."""
     faults = []
     if notebook["metadata"].get("kernelspec", {}).get("name") != "python3":
         faults.append("its kernel is not 'python3'")

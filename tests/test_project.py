@@ -28,7 +28,7 @@ LONGER_THAN_800_LINES = {
 """Files of the package that may be longer, each with the reason."""
 
 HEAVY = ("IPython", "PIL", "anywidget", "bokeh", "infragraph", "ipywidgets", "jupyterlab", "numba", "pandas")
-"""What `import astranb` must not load: each costs more than astranb itself."""
+"""Packages that `import astranb` must not load: each costs more than astranb itself."""
 
 _ALLOWED_ADDRESS = "http://www.w3.org/2000/svg"
 _FORBIDDEN_IN_SCRIPTS = {
@@ -79,7 +79,7 @@ def test_no_file_is_too_long() -> None:
 
 
 def _faults(script: str) -> list[str]:
-    """Say what a script holds that none may."""
+    """List the forbidden things that a script holds."""
     text = script.replace(_ALLOWED_ADDRESS, "")
     return [fault for fault, pattern in _FORBIDDEN_IN_SCRIPTS.items() if re.search(pattern, text)]
 

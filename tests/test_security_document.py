@@ -76,7 +76,7 @@ def imported(tree):
 
 
 def executes(tree):
-    """Whether code may become code here: what is called, and what is imported for it."""
+    """Return whether code may become code here: what is called, and what is imported for it."""
     called = {
         node.func.id
         for node in ast.walk(tree)
@@ -112,7 +112,7 @@ NETWORK = (
 
 
 BRINGING = "browser/sources.py"
-"""What ``astranb runtime`` runs: it alone uses the network, and is asked for by nothing else."""
+"""File that ``astranb runtime`` runs: it alone uses the network, and is asked for by nothing else."""
 
 
 def test_only_the_command_for_it_brings_files():
@@ -144,7 +144,7 @@ def test_the_package_opens_no_connection(tmp_path, monkeypatch):
 
 
 class Harm:
-    """What a pickle can do."""
+    """Object whose pickle runs a command."""
 
     def __init__(self, file):
         self.file = file
@@ -329,7 +329,7 @@ def hostile_map():
 
 
 class Sentence(Displayed):
-    """What every class does whose notebook output is its sentence."""
+    """Class like all whose notebook output is their sentence."""
 
     def __str__(self):
         return HOSTILE

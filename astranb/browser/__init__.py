@@ -1,4 +1,4 @@
-"""Python in a browser: what Pyodide is brought from, and what a page holds of it."""
+"""Python in a browser: the sources of Pyodide, and the contents of a page."""
 
 from .packing import LICENCES, LIMIT, Archive, Pack, byte_code, pack_of, packed, runtime
 from .sources import PYODIDE, Source, bring, found, node

@@ -1,4 +1,4 @@
-"""What a page holds of Python: Pyodide, its standard library, NumPy and astranb, as byte code and packed.
+"""Python in a page: Pyodide, its standard library, NumPy and astranb, as byte code and packed.
 
 Three packs: the scripts that start Pyodide, Pyodide's other files with NumPy, and astranb with its kernels.
 They are made once for each version of the sources and kept in the user's cache.
@@ -31,7 +31,7 @@ __all__ = ["LICENCES", "LIMIT", "Archive", "Pack", "byte_code", "pack_of", "pack
 
 _PACKAGE: Final = Path(__file__).resolve().parents[1]
 _STATIC: Final = "widgets/static/messages.js"
-"""What Python reads of the browser's side: the columns of messages."""
+"""File of the browser's side that Python reads: the columns of messages."""
 _LEFT_OUT: Final = frozenset(
     {
         "__pycache__",
@@ -74,7 +74,7 @@ LICENCES: Final = (
     "Pyodide (Mozilla Public License 2.0), CPython (Python Software Foundation License), "
     "NumPy (BSD 3-Clause), PyYAML (MIT), astranb (MIT)"
 )
-"""What a page that simulates is made of, for its notices."""
+"""Licences of the parts of a page that simulates, for its notices."""
 
 
 class Pack(NamedTuple):
@@ -94,7 +94,7 @@ class Archive(NamedTuple):
     lib: str = _SITE
     """The folder that the files will lie in, for tracebacks."""
     beside: str = ""
-    """What is in the names of files whose text is kept: people read them."""
+    """Part of the names of files whose text is kept: people read them."""
     documented: bool = False
     """Whether documentation is kept in all files."""
 

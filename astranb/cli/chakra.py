@@ -190,7 +190,7 @@ def _link_rank(args: argparse.Namespace) -> Report:
 
 
 _REPLAYED: Final[dict[str, bytes | None]] = {"network.yml": None, "system.json": b'{"replay-only": 1}\n'}
-"""What a job of which no network is known is simulated on, by the ends of names."""
+"""Files on which a job of unknown network is simulated, by the ends of names."""
 
 
 def _link_job(args: argparse.Namespace) -> Report:

@@ -29,7 +29,7 @@ _TABLES = ("layer table", "SimAI workload")
 
 
 class OpenedTraces(NamedTuple):
-    """What a file or a prefix holds.
+    """Contents of a file or a prefix.
 
     Attributes
     ----------
@@ -103,7 +103,7 @@ def opened(name: str, passes: int = 1, *, whole: bool = True) -> OpenedTraces:
 
 
 def _begins_with_a_word(name: str) -> bool:
-    """Whether a file begins as a layer table of a loop that a user registered, or mistyped."""
+    """Return whether a file begins as a layer table of a loop that a user registered, or mistyped."""
     return re.match(rb"[A-Za-z]\w{2,60}[^\n\0]{0,400}\n\s*\d+\s", _head(name)) is not None
 
 
@@ -147,7 +147,7 @@ def faults_of(found: OpenedTraces) -> dict[int | None, list[Any]]:
 
 
 def info(args: argparse.Namespace) -> Report:
-    """Say what a file is, and summarise it; faults are notes."""
+    """Identify a file, and summarise it; faults are notes."""
     from astranb.chakra import summary
 
     found = format_of(args.file)

@@ -352,7 +352,7 @@ def _compare(args: argparse.Namespace) -> Report:
 
 
 def _slower_lines(found: dict[str, Any]) -> Iterator[str]:
-    """Say which of the two is slower, and what the difference consists of."""
+    """Describe which of the two is slower, and what the difference consists of."""
     (one, other), apart = found["makespan_ns"], found["difference_ns"]
     part = f" ({apart / one:+.1%})" if one else ""
     yield ""

@@ -164,5 +164,5 @@ def _without_news(_handler: object, page_config: dict[str, Any]) -> dict[str, An
 
 
 def _is_root() -> bool:
-    """Whether Jupyter would refuse this user (there is no such user on Windows)."""
+    """Return whether Jupyter would refuse this user (there is no such user on Windows)."""
     return hasattr(os, "geteuid") and os.geteuid() == 0

@@ -1,4 +1,4 @@
-"""How commands print: lines of text, or one JSON document."""
+"""Output of commands: lines of text, or one JSON document."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Report", "summary_lines"]
 
 
 class Report(NamedTuple):
-    """What a command prints, and its exit code.
+    """Output of a command, and its exit code.
 
     Attributes
     ----------

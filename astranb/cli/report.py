@@ -1,4 +1,4 @@
-"""What ``astranb run`` writes: files, and a report as text or JSON."""
+"""Output of ``astranb run``: files, and a report as text or JSON."""
 
 from __future__ import annotations
 

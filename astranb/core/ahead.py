@@ -1,4 +1,4 @@
-"""Machine code of all entries before anybody needs it.
+"""Ahead-of-time compilation of all entry points.
 
 ``python -m astranb.core.ahead`` compiles into the user's cache, at a low priority: `make lab`
 starts it in the background. With ``--into FOLDER`` it makes the object files of a wheel, for
@@ -97,7 +97,7 @@ def build(into: Path) -> Path:
 
 
 def modules() -> dict[str, bytes]:
-    """Give the WebAssembly of all entries by name: of the wheel or the user's cache, else compiled and kept.
+    """Return the WebAssembly of all entries by name: of the wheel or the user's cache, else newly compiled.
 
     Raises
     ------

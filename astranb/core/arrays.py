@@ -1,4 +1,4 @@
-"""What NumPy's own function does at a price, and lists that lie behind one another in an array."""
+"""Faster NumPy helpers and ragged arrays."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def flat_lists(lists: Iterable[Sequence[int]]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def numbered(lengths: np.ndarray) -> np.ndarray:
-    """Number the elements of each of some lists that lie behind one another.
+    """Number the elements of each list of a ragged array.
 
     Examples
     --------

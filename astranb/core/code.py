@@ -1,4 +1,4 @@
-"""Where machine code is kept, and under which name.
+"""Cache of machine code: its place, and the names of its files.
 
 Folders are named by a hash over *all* kernel sources: an edit anywhere, in a called function
 too, is seen. Object files in the user's cache are this machine's own, so that their folder's
@@ -220,7 +220,7 @@ def _cache_folder(chosen: str | None) -> Path:
 
 
 def _is_private(found: os.stat_result) -> bool:
-    """Whether a file or folder is this user's, and nobody else may write to it."""
+    """Return whether a file or folder is this user's, and nobody else may write to it."""
     if not hasattr(os, "geteuid"):  # Windows
         return True
     return found.st_uid == os.geteuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)

@@ -1,4 +1,4 @@
-"""Colours of what leaves the notebook: those of the live views (``widgets/static/theme.js``)."""
+"""Colours of exported pictures: those of the live views (``widgets/static/theme.js``)."""
 
 from __future__ import annotations
 

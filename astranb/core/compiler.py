@@ -248,7 +248,7 @@ def fallback(function: Any, folder: Path) -> Callable[..., int]:
 
 
 def _register_kernels(*, public: bool) -> None:
-    """Let Numba see a kernel as a compiled function; in `public` mode prefetch and handle are plain ones."""
+    """Register kernels with Numba; in `public` mode prefetch and handle are plain functions."""
     from numba import types
     from numba.extending import typeof_impl
 

@@ -84,7 +84,7 @@ def within(seconds: float, call: Callable[[], _T]) -> _T:
 
 
 class _Watch:
-    """What both threads share. Only bare locks: an interrupted ``Event`` or ``Thread`` might stay locked."""
+    """State of both threads. Only bare locks: an interrupted ``Event`` or ``Thread`` might stay locked."""
 
     def __init__(self, thread: int) -> None:
         self.thread = thread

@@ -69,7 +69,7 @@ class Stretch:
 
     @property
     def _sums(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return for every 16th change its point, the time in each state up to it, and the tracks in each."""
+        """Point of every 16th change, the time in each state up to it, and the tracks in each."""
         n, width = len(self.key), NOTHING + 1
         blocks = max(1, -(-n // _EVERY))
         first = self.key[::_EVERY] if n else np.zeros(1, np.int64)
@@ -95,7 +95,7 @@ class Stretch:
 
     @cached_property
     def _table(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return a row for every sixteen changes: their sums, points and states, adjacent in memory.
+        """Rows for every sixteen changes: their sums, points and states, adjacent in memory.
 
         A look-up reads one row; most of its time is one access to memory.
         """

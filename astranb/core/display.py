@@ -1,4 +1,4 @@
-"""How a result appears as the last line of a notebook cell: as its sentence, not as its fields."""
+"""Display of a result as the last line of a notebook cell: its sentence, not its fields."""
 
 from __future__ import annotations
 

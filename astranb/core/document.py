@@ -46,7 +46,7 @@ Place = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class DocumentSource:
-    """Where a document came from.
+    """Origin of a document.
 
     Attributes
     ----------
@@ -111,7 +111,7 @@ class DocumentNode:
         return _brief(self.value)
 
     def has(self, key: str) -> bool:
-        """Whether an object has a key."""
+        """Return whether an object has a key."""
         return isinstance(self.value, dict) and key in self.value
 
     def get(self, key: str, default: Any = ...) -> DocumentNode:

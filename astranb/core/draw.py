@@ -1,4 +1,4 @@
-"""Numbers that look random, for kernels: the same for the same stream and place, on every machine."""
+"""Counter-based random numbers for kernels: the same for a stream and a number in it, on every machine."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["draw"]
 
 @kernel
 def draw(stream: int, number: int) -> int:
-    """32 bits that look random: a function of a stream and a number in it (after lowbias32)."""
+    """Return 32 pseudo-random bits: a function of a stream and a number in it (after lowbias32)."""
     bits = (int(stream) * 0x9E3779B1 + int(number) * 0x85EBCA6B) & 0xFFFFFFFF
     bits ^= bits >> 16
     bits = (bits * 0x7FEB352D) & 0xFFFFFFFF

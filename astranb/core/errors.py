@@ -1,4 +1,4 @@
-"""Errors with what is wrong, where, and how to fix it."""
+"""Errors that name the problem, its place and a remedy."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class AstranbError(Exception):
 
 
 class InputError(AstranbError, ValueError):
-    """Something a person gave cannot be used: one line with what, where and hint.
+    """Unusable input: one line with the problem, its place and a hint.
 
     Parameters
     ----------
@@ -65,11 +65,11 @@ class InputError(AstranbError, ValueError):
 
 
 class NoRoute(InputError):
-    """Two ranks that should communicate are not joined."""
+    """Two ranks that should communicate have no link between them."""
 
 
 class TruncatedFile(InputError):
-    """A file ends in the middle.
+    """A file ends before its contents do.
 
     Parameters
     ----------
@@ -83,11 +83,11 @@ class TruncatedFile(InputError):
 
 
 class InputWarning(UserWarning):
-    """Something a person gave is used, but hardly as meant: one line, with what to do about it."""
+    """Questionable input, which is used: one line, with what to do about it."""
 
 
 class Deadlock(AstranbError):
-    """The simulated system waits for itself; the text names the cycle of waits."""
+    """Deadlock of the simulated system; the text names the cycle of waits."""
 
     exit_code = 3
 

@@ -268,7 +268,7 @@ def _matching(data: bytes) -> FileFormat | None:
 
 
 def _is(one: FileFormat, begin: bytes) -> bool:
-    """Whether a file that begins so is of a format; of lines of values, the first one has its members."""
+    """Return whether a file that begins so is of a format; of JSON lines, by the members of the first."""
     if not one.start.pattern.startswith((rb"\A", rb"(?i)\A")) and (lines := re.match(_LINES, begin)):
         begin = lines[0]
     return one.start.search(begin) is not None
@@ -311,7 +311,7 @@ def _outlines(parts: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def is_task_graph(path: str | Path) -> bool:
-    """Whether a file is, by its first bytes, a task graph of FlexFlow."""
+    """Return whether a file is, by its first bytes, a task graph of FlexFlow."""
     found = format_of(path)
     return found is not None and found.key in TASK_GRAPHS
 

@@ -1,4 +1,4 @@
-"""What the Python that runs this has: the one place that knows about Python in a browser (Pyodide).
+"""Features of the running Python: the one place that knows about Python in a browser (Pyodide).
 
 Elsewhere a module asks for what it needs (threads, compiled kernels, its own sources), never where it runs.
 """
@@ -40,7 +40,7 @@ def prepare() -> None:
 
 
 def require_threads(what: str) -> None:
-    """Refuse what needs threads or processes where there are none.
+    """Check that there are threads and processes.
 
     Raises
     ------

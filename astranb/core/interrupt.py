@@ -42,7 +42,7 @@ def stop_code() -> int | None:
 
 @contextmanager
 def stoppable(limit_s: float | None = None) -> Iterator[None]:
-    """Let a command tell what it has where it is stopped: by Ctrl-C or SIGTERM, or when its time is over.
+    """Stop a command at Ctrl-C, SIGTERM or a time limit, so that it can report what it has.
 
     Each raises KeyboardInterrupt in the main thread, and sets :func:`stop_code`, since what is interrupted
     may replace the error. The next signal ends the process.

@@ -97,7 +97,7 @@ def kernel(function: Any = None, *, inline: bool = True) -> Any:
 
 
 class Prefetch:
-    """Tell the processor that a row of a table will be needed soon; as plain Python, nothing.
+    """Prefetch a row of a table into the processor's cache; as plain Python, do nothing.
 
     A row that is not there is no fault: nothing is read.
     """

@@ -163,7 +163,9 @@ def whole_table(text: str, where: str, *, first: int = 1) -> np.ndarray:
     """
     lines = text.splitlines()
     if not any(line.strip() for line in lines):
-        raise InputError("there are no numbers", where=where, hint="give rows of whole numbers, with commas")
+        raise InputError(
+            "the file holds no numbers", where=where, hint="give rows of whole numbers, with commas"
+        )
     require_bytes(_COPIES * (len(text) + 8 * text.count(",")), where=where, hint=_SMALLER)
     try:
         return np.loadtxt(lines, np.int64, delimiter=",", ndmin=2, comments=None)
@@ -282,7 +284,7 @@ def read_tables(path: Path, what: str, hint: str) -> dict[str, np.ndarray]:
         There is no such file, it is something else, or it is damaged.
     """
     if not path.is_file():
-        raise InputError("it is no file" if path.exists() else "there is no such file", where=str(path))
+        raise InputError("not a file" if path.exists() else "file not found", where=str(path))
     try:
         with path.open("rb") as file:
             size = path.stat().st_size
@@ -296,7 +298,7 @@ def read_tables(path: Path, what: str, hint: str) -> dict[str, np.ndarray]:
     if checksum is None:
         raise InputError("without a checksum: written by another version", where=str(path), hint=hint)
     if checksum.tobytes() != _checksum(arrays):
-        raise InputError("damaged: its checksum is another one", where=str(path), hint=hint)
+        raise InputError("damaged: wrong checksum", where=str(path), hint=hint)
     return arrays
 
 
@@ -313,7 +315,7 @@ def _contents(path: str | Path) -> bytes:
 _DAMAGED: Final = (
     OSError, ValueError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError,
 )  # fmt: skip
-"""What a file that is no ``.npz`` raises."""
+"""Exceptions that reading a damaged or foreign ``.npz`` file raises."""
 
 
 def _members(file: BinaryIO, size: int, most: int, where: str) -> dict[str, np.ndarray]:
@@ -336,7 +338,7 @@ def _members(file: BinaryIO, size: int, most: int, where: str) -> dict[str, np.n
             if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                 raise ValueError("compressed in another way than NumPy does")
             if member.filename in found:
-                raise ValueError(f"two arrays {member.filename[:40]!r}")
+                raise ValueError(f"duplicate array {member.filename[:40]!r}")
             with archive.open(member) as part:  # its size as it says bounds what is unpacked at once
                 found[member.filename] = _array(part.read(member.file_size))
     return found
@@ -369,10 +371,10 @@ def _array(data: bytes) -> np.ndarray:
         raise ValueError("no header") from error
     size = math.prod(shape) * dtype.itemsize
     if dtype.hasobject or min(shape, default=0) < 0 or size != len(data) - file.tell():
-        raise ValueError("not as large as it says")
+        raise ValueError("its size differs from the declared one")
     if size == 0:
         if max(shape, default=0) > len(data):
-            raise ValueError("not as large as it says")
+            raise ValueError("its size differs from the declared one")
         return np.zeros(shape, dtype)
     order: Literal["C", "F"] = "F" if columns_first else "C"
     return np.frombuffer(data, dtype, offset=file.tell()).reshape(shape, order=order)
@@ -446,7 +448,7 @@ def parquet_table(
             _check_columns(where, columns, file.schema_arrow.names)
         wanted = file.schema_arrow.names if columns is None else list(columns)
         if any(file.schema_arrow.names.count(name) > 1 for name in wanted):
-            raise InputError("two columns have one name", where=where, hint=hint)
+            raise InputError("duplicate column name", where=where, hint=hint)
         for name in wanted:  # of damaged metadata that an error tells here, asking ends the process
             file.scan_contents(columns=[name])
         require_bytes(_COPIES * _parquet_bytes(file, set(wanted)), where=where, hint=_SMALLER)
@@ -473,7 +475,7 @@ def parquet_table(
 
 
 def _is_words(kind: Any) -> bool:
-    """Whether a column has words, numbered or not."""
+    """Return whether a column has words, numbered or not."""
     import pyarrow as pa
 
     value = kind.value_type if pa.types.is_dictionary(kind) else kind

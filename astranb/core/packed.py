@@ -90,7 +90,7 @@ def blocks(path: str | Path, most: int) -> Iterator[bytes]:
 
 @contextmanager
 def readable(path: str | Path) -> Iterator[Path]:
-    """Return a regular file to read: folders and pipes, which would be waited for, are refused.
+    """Check that a path is a regular file to read: a folder or a pipe would be waited for.
 
     Raises
     ------
@@ -227,7 +227,7 @@ def _zstd_stream(parts: _Parts, where: str) -> BinaryIO:
     except ImportError:
         hint = "unpack it (unzstd FILE), or run pip install 'astranb[traffic]', whose pyarrow reads it"
         raise InputError(
-            "zstd packed this file, and no reader of it is here", where=where, hint=hint
+            "compressed with zstd, which needs another package", where=where, hint=hint
         ) from None
     return cast("BinaryIO", arrow.CompressedInputStream(arrow.PythonFile(parts, mode="r"), "zstd"))
 

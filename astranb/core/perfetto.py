@@ -88,7 +88,7 @@ def counter(name: str, pid: int, at_ps: int, **values: float) -> Event:
 
 
 def rows_of(columns: list[Any]) -> Iterator[tuple[Any, ...]]:
-    """Return the rows of arrays as plain Python values, a batch at a time."""
+    """Yield the rows of arrays as plain Python values, a batch at a time."""
     for start in range(0, len(columns[0]), _BATCH):
         yield from zip(*(np.asarray(c[start : start + _BATCH]).tolist() for c in columns), strict=True)
 

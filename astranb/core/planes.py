@@ -27,7 +27,7 @@ BEGIN: Final = b"astranb planes 1\n"
 _MOST: Final = (1 << 31) - 1
 """Bytes of all tables together."""
 _FREE: Final = 1 << 28
-"""What any file may unpack to; a larger one is bounded by its size."""
+"""Bytes that any file may unpack to; a larger one is bounded by its size."""
 _MOST_HEADER: Final = 1 << 24
 _CHECKSUM: Final = 16
 _KIND = re.compile(r"[<|][biuf][1248]")
@@ -72,7 +72,7 @@ def unpack(data: bytes, where: str, what: str, hint: str) -> dict[str, np.ndarra
     except (zlib.error, ValueError, MemoryError) as error:
         raise InputError(f"not {what}, or damaged", where=where, hint=hint) from error
     if hashlib.blake2b(content, digest_size=_CHECKSUM).digest() != data[len(BEGIN) : begin]:
-        raise InputError("damaged: its checksum is another one", where=where, hint=hint)
+        raise InputError("damaged: wrong checksum", where=where, hint=hint)
     try:
         return _tables(content)
     except (ValueError, TypeError, KeyError, RecursionError, MemoryError, OverflowError) as error:
@@ -93,12 +93,12 @@ def _tables(content: bytes) -> dict[str, np.ndarray]:
         empty = np.empty(0, _kind(descr))
         rows, width = math.prod(shape), empty.itemsize
         if rows * width > len(content) - at:
-            raise ValueError("not as large as it says")
+            raise ValueError("shorter than the declared size")
         planes = np.frombuffer(content, np.uint8, rows * width, at).reshape(width, rows)
         found[name] = np.ascontiguousarray(planes.T).reshape(-1).view(empty.dtype).reshape(shape)
         at += rows * width
     if at != len(content):
-        raise ValueError("more than it says")
+        raise ValueError("longer than the declared size")
     return found
 
 
@@ -119,5 +119,5 @@ def _kind(descr: Any) -> Any:
     """Check the name of a type, and give what NumPy makes one of."""
     fields = [("", descr)] if isinstance(descr, str) else [tuple(field) for field in descr]
     if not fields or not all(len(f) == 2 and isinstance(f[0], str) and _KIND.fullmatch(f[1]) for f in fields):
-        raise ValueError(f"no type of numbers: {descr!r:.80}")
+        raise ValueError(f"unknown type of numbers: {descr!r:.80}")
     return descr if isinstance(descr, str) else fields

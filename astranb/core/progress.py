@@ -31,7 +31,7 @@ _hearers: list[Callable[[str], None]] = []
 
 
 class _Current(local):
-    """What this thread does."""
+    """Current activity of this thread."""
 
     building: _Building | None = None
     show: Callable[[str, int, int | None], None] | None = None
@@ -41,7 +41,7 @@ _current = _Current()
 
 
 def visible() -> bool:
-    """Whether somebody can see progress: a terminal, or a Jupyter kernel.
+    """Return whether somebody can see progress: a terminal, or a Jupyter kernel.
 
     ``TQDM_DISABLE``, the variable of tqdm, hides it: outputs of a notebook then do not depend on how
     fast the machine is.
@@ -54,7 +54,7 @@ def visible() -> bool:
 
 @contextmanager
 def heard(show: Callable[[str], None]) -> Iterator[None]:
-    """Give one line about everything that is announced meanwhile to a function too.
+    """Send each announcement made meanwhile to a function, too.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def heard(show: Callable[[str], None]) -> Iterator[None]:
 
 @contextmanager
 def reported_to(show: Callable[[str, int, int | None], None]) -> Iterator[None]:
-    """Return the progress of this thread's work to a function, instead of printing it.
+    """Report the progress of this thread's work to a function, instead of printing it.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def reported_to(show: Callable[[str, int, int | None], None]) -> Iterator[None]:
 
 
 class _ReportedBar:
-    """What :func:`bar` gives where progress is reported to a function."""
+    """Progress bar of :func:`bar` where progress is reported to a function."""
 
     def __init__(self, what: str, total: int | None, show: Callable[[str, int, int | None], None]) -> None:
         self.what, self.total, self.n, self._show = what, total, 0, show
@@ -118,7 +118,7 @@ class _ReportedBar:
             self.refresh()
 
     def close(self) -> None:
-        """Say nothing more."""
+        """Report nothing more."""
 
     def __enter__(self) -> Self:
         return self

@@ -63,7 +63,7 @@ SLOTS: Final = 1 << 15
 
 
 class EventQueue(NamedTuple):
-    """The events to come.
+    """Pending events.
 
     Attributes
     ----------

@@ -83,7 +83,7 @@ def digest(tables: Iterable[tuple[str, Any]]) -> str:
 
 
 def require_bytes(needed: int, *, where: str, hint: str, allowed: int | None = None) -> None:
-    """Refuse what would not fit in memory, before anything is allocated.
+    """Check that tables fit in memory before they are allocated; raise InputError if they do not.
 
     Parameters
     ----------

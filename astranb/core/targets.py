@@ -10,7 +10,7 @@ from typing import Any
 __all__ = ["PORTABLE", "Target", "host", "portable_names"]
 
 _V3 = {"avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "xsave"}
-"""What the x86-64-v3 level has beyond v2, by LLVM's names."""
+"""Features of the x86-64-v3 level beyond v2, by LLVM's names."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ PORTABLE = (
     Target("macos-x86_64", "x86_64-apple-macosx11.0", "x86-64"),
     Target("macos-aarch64", "arm64-apple-macosx11.0", "apple-m1"),
 )
-"""What a wheel holds object files for."""
+"""Targets whose object files a wheel contains."""
 
 
 def host() -> Target:

@@ -1,4 +1,4 @@
-"""How long bytes take on a wire, as whole picoseconds."""
+"""Transmission times, as whole picoseconds."""
 
 from __future__ import annotations
 

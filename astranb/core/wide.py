@@ -65,7 +65,7 @@ def _narrowed(given: Any) -> Any:
 
 
 def _is_made_of_int(args: tuple[Any, ...]) -> bool:
-    """Whether a function's array follows from Python's own integers, which have no width."""
+    """Return whether a function's array follows from Python's own integers, which have no width."""
     return all(type(_first(one)) in {int, bool, type(None)} for one in args)
 
 

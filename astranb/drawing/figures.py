@@ -344,7 +344,7 @@ def heat_map(sim: Simulation, what: str = "traffic", *, dark: bool = False) -> A
     'Bytes from GPU to GPU: all_gather/allpairs on dgx_h100-infra'
     """
     if what not in ("traffic", "links"):
-        raise InputError(f"there is no map {what!r}", where="heat_map", hint=near(what, ("traffic", "links")))
+        raise InputError(f"unknown map {what!r}", where="heat_map", hint=near(what, ("traffic", "links")))
     engine = _engine_of(sim, "heat_map")
     return (_traffic_map if what == "traffic" else _links_map)(engine, Colours.of(dark))
 

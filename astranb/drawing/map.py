@@ -1,4 +1,4 @@
-"""An infrastructure with nothing running on it: what there is, what joins it, and how fast."""
+"""Map of an infrastructure with nothing running on it: its parts, links and bandwidths."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _lines(
 
 
 def _path(layout: Layout, number: int) -> list[list[tuple[float, float]]]:
-    """Where a line goes: straight, in two stubs round a torus, or below the boxes it would cross."""
+    """Return the course of a line: straight, in two stubs round a torus, or below the boxes in its way."""
     a, b = (layout.boxes[end] for end in layout.bundles[number][:2])
     left, right = sorted((a, b), key=lambda box: box.x)
     if abs(a.y - b.y) < 1 and any(abs(box.y - a.y) < 1 and left.x < box.x < right.x for box in layout.boxes):

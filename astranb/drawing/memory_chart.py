@@ -1,4 +1,4 @@
-"""What a rank holds in memory over time, as stacked areas, with the memory of its GPU as a line."""
+"""Memory of a rank over time, as stacked areas, with the memory of its GPU as a line."""
 
 from __future__ import annotations
 
@@ -133,12 +133,12 @@ def memory_picture(
     """Draw what a rank holds over time, up to a moment; parameters as for :func:`memory`."""
     engine = sim.engine
     if not isinstance(engine, OperationRun):
-        what = f"{sim.fidelity} runs do not say what ranks hold in memory"
+        what = f"{sim.fidelity} runs have no memory footprint"
         raise InputError(what, where="memory", hint="use fidelity='congestion' or 'analytical'")
     found = footprint_of(engine, "memory")
     chosen = fullest_rank(engine) if rank is None else rank
     if isinstance(chosen, bool) or not isinstance(chosen, int) or not 0 <= chosen < sim.ranks:
-        raise InputError(f"there is no rank {chosen!r}", where="memory", hint=f"0 to {sim.ranks - 1}")
+        raise InputError(f"unknown rank {chosen!r}", where="memory", hint=f"0 to {sim.ranks - 1}")
     end = max(1, sim.now_ps)
     times, held = held_by(engine, chosen)
     if at_ps is not None:
@@ -202,7 +202,7 @@ class _Chart:
         return f"{size / self.unit:,.1f} {self.name}"
 
     def areas(self, times: np.ndarray, held: np.ndarray) -> Iterator[tuple[int, _Corners]]:
-        """Return the outline of each part that is ever held, above the ones before."""
+        """Yield the outline of each part that is ever held, above the ones before."""
         steps = np.append(times, self.end_ps)
         x = np.repeat([self.x(at) for at in steps.tolist()], 2)[1:-1]
         upper = np.zeros(len(times))

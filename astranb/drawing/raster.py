@@ -62,7 +62,7 @@ def write_frames(file: IO[bytes], frames: Sequence[Image.Image], kind: str, seco
 
 
 def _plain(text: str) -> str:
-    """What the font has letters for: ASCII."""
+    """Spell a text with the letters of the font: ASCII."""
     return text.translate(_SPELT).encode("ascii", "replace").decode()
 
 

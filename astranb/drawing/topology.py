@@ -87,27 +87,27 @@ class Edge:
             yield SvgLine(*start, *end, colour, 1 + 5 * busy, f"{name}: {busy:.0%} busy")
 
     def segments(self) -> Iterator[tuple[tuple[float, float], tuple[float, float]]]:
-        """Where its line begins and ends; twice where it wraps round."""
+        """Yield the beginning and end of its line; twice where it wraps round."""
         for x, y in filter(None, ((self.x, self.y), self.second)):
             yield (x, y), (x + self.ux * self.length, y + self.uy * self.length)
 
 
 def _reach(box: Any, x: float, y: float, ux: float, uy: float) -> float:
-    """How far a point in a box is from the box's border, in a direction."""
+    """Return the distance from a point in a box to the box's border, in a direction."""
     across = (box.x - x + math.copysign(box.width / 2, ux)) / ux if ux else math.inf
     down = (box.y - y + math.copysign(box.height / 2, uy)) / uy if uy else math.inf
     return float(max(0.0, min(across, down)))
 
 
 def frames_of(layout: Layout, colours: Colours) -> Iterator[Shape]:
-    """Return the frames of the instances, with their names."""
+    """Yield the frames of the instances, with their names."""
     for frame in layout.frames:
         yield SvgBox(frame.x, frame.y, frame.width, frame.height, 6, colours.back, colours.line, frame.name)
         yield Text(frame.x + 8, frame.y + 20, frame.name, 13, colours.dim, room=frame.width - 16)
 
 
 def boxes_of(layout: Layout, colours: Colours, *, rails: bool = False) -> Iterator[Shape]:
-    """Return the boxes of the nodes, with their labels; or the ``rails``, which are below the links."""
+    """Yield the boxes of the nodes, with their labels; or the ``rails``, which are below the links."""
     for box in layout.boxes:
         if box.rail != rails:
             continue

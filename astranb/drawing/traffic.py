@@ -1,4 +1,4 @@
-"""Who has sent how much to whom, from the operations of a run by cache lines."""
+"""Traffic matrix of a run by cache lines, from its operations."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ def condition(
 
 
 def check_point(point: Breakpoint, owners: Sequence[Any]) -> None:
-    """Refuse a breakpoint from a file that names no field of a table.
+    """Check that a breakpoint from a file names a field of a table.
 
     Raises
     ------
@@ -185,7 +185,7 @@ def install(points: Sequence[Breakpoint], table: Any, owners: Sequence[Any]) -> 
 
 
 def found_at(point: Breakpoint, owners: Sequence[Any]) -> str:
-    """What a condition's field is now, in words; empty for an event or a time."""
+    """Describe the value of a condition's field now; empty for an event or a time."""
     if point.call is not None:
         return "the breakpoint's function returned true"
     if not point.rows or not _is_condition(point.rows[0]):
@@ -218,7 +218,7 @@ def _value(row: Mapping[str, int], owners: Sequence[Any]) -> int:
 
 
 def _holds(row: Mapping[str, int], owners: Sequence[Any]) -> bool:
-    """Whether a condition holds now: it stops the run only when it becomes true."""
+    """Return whether a condition holds now: it stops the run only when it becomes true."""
     found, value = _value(row, owners), row["value"]
     relations = (found < value, found <= value, found == value, found != value, found >= value, found > value)
     return relations[row["relation"]]
@@ -240,7 +240,7 @@ def _number(text: str, name: str) -> int:
 
 
 def unknown_kind(kind: str | None, path: str | None, kinds: Sequence[str]) -> None:
-    """Refuse a breakpoint on an event that has neither a known kind nor an object.
+    """Raise InputError for a breakpoint on an event with neither a known kind nor an object.
 
     Raises
     ------

@@ -56,7 +56,7 @@ class Segment(Displayed):
 
     @property
     def length_ps(self) -> int:
-        """How long it is."""
+        """Length in ps."""
         return self.end_ps - self.start_ps
 
     def __str__(self) -> str:
@@ -66,7 +66,7 @@ class Segment(Displayed):
 
 
 class CriticalPath(Displayed):
-    """What the time of a run consists of: one thing after the other, from the start to the end.
+    """Segments that the time of a run consists of, one after the other, from the start to the end.
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ class CriticalPath(Displayed):
         ]
 
     def __len__(self) -> int:
-        """How many segments."""
+        """Number of segments."""
         return len(self.segments)
 
     def __iter__(self) -> Iterator[Segment]:

@@ -171,7 +171,7 @@ def no_other_routes(where: str) -> InputError:
 
 
 def is_rerouted(edits: Iterable[Edit]) -> bool:
-    """Whether routes have changed: tables have grown, and a file's state is worked out again."""
+    """Return whether routes have changed: tables have grown, and a file's state is worked out again."""
     return any(edit.path == REROUTE for edit in edits)
 
 

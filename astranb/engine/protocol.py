@@ -1,4 +1,4 @@
-"""What ``Simulation`` needs of what it moves.
+"""Protocol between ``Simulation`` and the engines.
 
 The verbs, breakpoints, checkpoints, edits, files, results and views are written once, over this protocol.
 Three engines answer it: :mod:`.cacheline` moves cache lines, :mod:`.messages` the messages of ASTRA-sim
@@ -41,7 +41,7 @@ Rows = list[dict[str, Any]]
 
 
 class Bound(NamedTuple):
-    """What a run could not have been faster than: a resource, and how long its bytes alone take."""
+    """Lower bound of a run's time: a resource, and how long its bytes alone take."""
 
     name: str
     path: str
@@ -64,37 +64,37 @@ class Traits(NamedTuple):
     losses: Mapping[str, str]
     """Where time may go, and what each means."""
     lost_per: Sequence[str]
-    """What lost time can be added up by; the first one unless given."""
+    """Owners that lost time can be added up by; the first one unless given."""
     shown: Sequence[tuple[str, str, str, bool]]
-    """What people compare: title, table, field, and whether the largest differences come first."""
+    """Columns to compare: title, table, field, and whether the largest differences come first."""
 
 
 class LastEvent(NamedTuple):
-    """What happened last."""
+    """The last event, and the last phase that has ended."""
 
     text: str
     """One line."""
     path: str
-    """What it was about; empty where that is not known."""
+    """Path of its object; empty where that is not known."""
     phase: tuple[str, int, int]
     """Name, start and end (ps) of the phase that ended last; no name where there is none."""
 
 
 class Readable(NamedTuple):
-    """What can be read of an object."""
+    """Fields of an object that breakpoints and watches can read."""
 
     path: str
     """Its full path."""
     fields: Sequence[str]
-    """What a condition may name."""
+    """Names for conditions."""
     readers: Mapping[str, Callable[[Any], float]]
-    """What can be watched: the reader of each field, from the tables."""
+    """The reader of each field that can be watched, from the tables."""
     recorded: Collection[str]
     """Which of these a run knows only where it records."""
 
 
 class CollectiveFacts(NamedTuple):
-    """What the result of the only collective that runs is judged by."""
+    """Facts that the result of the only collective is judged by."""
 
     bus_factor: float | None = None
     """The factor from algorithm to bus bandwidth; None: it has none."""
@@ -105,7 +105,7 @@ class CollectiveFacts(NamedTuple):
 
 
 class Shortcut(Protocol):
-    """What some runs can do at once: make their start again, and go to their end."""
+    """Moves of a run without its events: make its start again, and go to its end."""
 
     @property
     def begins_anew(self) -> bool:
@@ -134,7 +134,7 @@ class Movable(Protocol):
     edits : list of Edit
         The changes so far.
     traits : Traits
-        What no run changes.
+        Properties that no run changes.
     as_of_ps : int
         The time that questions are about, where that is later than the last event and before the
         next one (of a private copy that is only looked at); else -1.
@@ -150,7 +150,7 @@ class Movable(Protocol):
     def traits(self) -> Traits: ...  # noqa: D102
     @property
     def title(self) -> str:
-        """What runs."""
+        """Title of the run."""
         ...
 
     @property
@@ -177,7 +177,7 @@ class Movable(Protocol):
         ...
 
     def kept(self) -> dict[str, memoryview]:
-        """What a checkpoint holds, as writable bytes."""
+        """Return the contents of a checkpoint as writable bytes."""
         ...
 
     def resize(self, sizes: Mapping[str, int]) -> None:
@@ -186,7 +186,7 @@ class Movable(Protocol):
 
     @property
     def shortcut(self) -> Shortcut | None:
-        """What it can do at once; None where it handles one event after another."""
+        """Moves without events; None where there are none."""
         ...
 
     @property
@@ -250,16 +250,16 @@ class Movable(Protocol):
         ...
 
     def saved(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """What a file has to hold beside the machine's tables: for JSON, and arrays."""
+        """Return what a file has to hold beside the machine's tables: for JSON, and arrays."""
         ...
 
 
 class Inspectable(Protocol):
-    """What one can look at."""
+    """A run whose objects can be inspected."""
 
     @property
     def ranks(self) -> int:
-        """How many ranks have rows of their own."""
+        """Number of ranks with rows of their own."""
         ...
 
     @property
@@ -280,7 +280,7 @@ class Inspectable(Protocol):
         ...
 
     def readable(self, path: str) -> Readable:
-        """What can be read of an object by breakpoints and watches."""
+        """Return the fields of an object for breakpoints and watches."""
         ...
 
     @property
@@ -293,7 +293,7 @@ class Inspectable(Protocol):
         ...
 
     def parameters(self, path: str) -> list[Parameter]:
-        """What can be changed of an object, as it is now."""
+        """Return the parameters of an object with their values now."""
         ...
 
     def inspect(self, path: str) -> dict[str, Any]:
@@ -305,7 +305,7 @@ class Inspectable(Protocol):
         ...
 
     def last_event(self) -> LastEvent:
-        """What happened last."""
+        """Describe the last event, and the last phase that has ended."""
         ...
 
 
@@ -341,7 +341,7 @@ class Question(Protocol):
     """One change that is asked about, read and checked."""
 
     def edits(self) -> Iterator[Edit]:
-        """What carries the change out."""
+        """Yield the edits that carry the change out."""
         ...
 
     def about(self, path: CriticalPath) -> Change:
@@ -350,7 +350,7 @@ class Question(Protocol):
 
 
 class Explainable(Protocol):
-    """What a run can say of its time.
+    """A run that explains its time.
 
     Attributes
     ----------
@@ -372,12 +372,12 @@ class Explainable(Protocol):
 
     @property
     def collective_facts(self) -> CollectiveFacts:
-        """What the result of the only collective is judged by."""
+        """Facts that the result of the only collective is judged by."""
         ...
 
     @property
     def roundings(self) -> tuple[int, str] | None:
-        """How often results have been rounded at most, also in words; None: the numbers are not known."""
+        """Largest number of roundings of a result, also in words; None: the numbers are not known."""
         ...
 
     def why(self, path: str) -> Why:
@@ -417,7 +417,7 @@ class Explainable(Protocol):
         ...
 
     def headline(self) -> list[str]:
-        """What ran on what, how much work it was, and what the breakdown is of."""
+        """Return what ran on what, how much work it was, and what the breakdown is of."""
         ...
 
     def explain(self, path: CriticalPath | None) -> list[str]:
@@ -434,10 +434,10 @@ class Explainable(Protocol):
 
 
 class Comparable(Protocol):
-    """What a run is compared by."""
+    """A run that can be compared with another."""
 
     def inputs(self) -> dict[str, Any]:
-        """What it was made of, by name."""
+        """Return the inputs by name."""
         ...
 
     def compared(self) -> Mapping[str, tuple[str, Callable[[], Rows], tuple[str, ...]]]:

@@ -1,4 +1,4 @@
-"""What a change would do to the time of a run, and tables of such changes."""
+"""Effect of a change on the time of a run, and tables of such changes."""
 
 # ruff: noqa: SLF001 - a table writes its own rows
 
@@ -23,7 +23,7 @@ _MOST_FACTOR = 1e6
 
 @dataclass(frozen=True, slots=True)
 class Change(Displayed):
-    """What a change would do to the time of a run.
+    """Effect of a change on the time of a run.
 
     Attributes
     ----------
@@ -95,7 +95,7 @@ class WhatIf(Displayed):
         return iter(self.rows)
 
     def __len__(self) -> int:
-        """How many changes."""
+        """Number of changes."""
         return len(self.rows)
 
     def to_dataframe(self) -> pd.DataFrame:
@@ -135,12 +135,12 @@ def factor_of(text: str, where: str) -> float:
     Raises
     ------
     InputError
-        It is no factor.
+        It is not a factor.
     """
     try:
         factor = float(text.removeprefix("x"))
     except ValueError:
         factor = 0.0
     if not 0 < factor < _MOST_FACTOR:
-        raise InputError(f"{text!r} is no factor", where=where, hint="for example x2 or x0.5")
+        raise InputError(f"{text!r} is not a factor", where=where, hint="for example x2 or x0.5")
     return factor

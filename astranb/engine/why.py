@@ -67,7 +67,7 @@ class Why(Displayed):
         return iter(self.links)
 
     def __len__(self) -> int:
-        """How many steps."""
+        """Number of steps."""
         return len(self.links)
 
     def _since(self, step: WaitStep) -> str:

@@ -1,4 +1,4 @@
-"""Thread blocks: which operation a block is at, and when it may go on."""
+"""Thread blocks: the current operation of each, and the conditions for going on."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def stop_spinning(m: Machine, op: int) -> None:
 
 @kernel
 def run_ahead(blocks: Records, warps: Records, ops: Records, block: int, warp: int) -> None:
-    """Let a warp that has begun all its lines of a move go on to the moves after it.
+    """Advance a warp that has issued all lines of a move to the moves after it.
 
     Warps of a block are not in step, and moves that do not depend on each other are one
     loop over all their lines (``ahead``, ``before``); signals, waits and fences end it. A warp
@@ -96,7 +96,7 @@ def run_ahead(blocks: Records, warps: Records, ops: Records, block: int, warp: i
 
 @kernel
 def outstanding(ops: Records, op: int) -> bool:
-    """Whether a move for which an operation waits (``COUNTED``) is not complete."""
+    """Return whether a move for which an operation waits (``COUNTED``) is not complete."""
     last = op - ops[op].value
     for before in range(last - ops[op].before + 1, last + 1):
         if ops[before].kind == t.MOVE and ops[before].ended_ps < 0:
@@ -106,7 +106,7 @@ def outstanding(ops: Records, op: int) -> bool:
 
 @kernel
 def leaves_gpu(ops: Records, operands: Records, op: int) -> bool:
-    """Whether a move reads or writes the memory of another GPU."""
+    """Return whether a move reads or writes the memory of another GPU."""
     if ops[op].lines == 0:
         return False
     for source in range(ops[op].first_source, ops[op].first_source + ops[op].sources):
@@ -349,7 +349,7 @@ def end(m: Machine, block: int) -> None:
 
 @kernel
 def enqueue(m: Machine, block: int) -> None:
-    """Let a block wait for room on an SM: behind all, or behind those that are urgent too."""
+    """Queue a block for an SM: behind all blocks, or behind the other urgent ones."""
     gpu = m.blocks[block].gpu
     before = m.gpus[gpu].urgent_tail if m.blocks[block].urgent else m.gpus[gpu].pending_tail
     if before >= 0:

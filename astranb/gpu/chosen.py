@@ -1,4 +1,4 @@
-"""What ``gpu=`` may be: a preset, and numbers of it that are changed."""
+"""Values of ``gpu=``: a preset, and numbers of it that are changed."""
 
 from __future__ import annotations
 

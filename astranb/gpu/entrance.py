@@ -1,4 +1,4 @@
-"""The entrance of a managed link: a message comes, joins a queue, and the wire takes one."""
+"""Entrance of a managed link: arrival of a message, its queue, and arbitration."""
 
 from __future__ import annotations
 

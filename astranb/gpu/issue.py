@@ -164,7 +164,7 @@ def leave(m: Machine, block: int) -> int:
 
 @kernel
 def between_packets_ps(m: Machine, block: int, op: int, line: int) -> int:
-    """What a warp computes before the loads of an access of packets of LL, but for a move's first one."""
+    """Time that a warp computes before the loads of an access of LL packets; 0 for a move's first one."""
     gpu = m.blocks[block].gpu
     first = m.gpus[gpu].packet_ps == 0 or line < m.blocks[block].warps * m.gpus[gpu].access_lines
     return 0 if first or 2 * m.ops[op].payload > m.gpus[gpu].line_bytes else int(m.gpus[gpu].packet_ps)

@@ -121,7 +121,7 @@ def read_measured(source: str | Path | dict[str, Any]) -> Measured:
 
 
 def _reported(device: DocumentNode, key: str) -> bool:
-    """Whether the device reports a value; null counts as none."""
+    """Return whether the device reports a value; null counts as none."""
     return device.has(key) and device.get(key).value is not None
 
 

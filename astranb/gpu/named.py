@@ -1,4 +1,4 @@
-"""Which presets an infrastructure names, suggests or leaves to be assumed."""
+"""GPU presets that an infrastructure names or suggests, and the assumed one."""
 
 from __future__ import annotations
 
@@ -36,5 +36,5 @@ def named_gpus(infra: Infra) -> tuple[list[str], list[str]]:
 
 
 def _named(preset: str, text: str) -> bool:
-    """Whether a text has a GPU's name: ``8xh200`` has h200, not h20, which is not in ``mesh20`` either."""
+    """Return whether a text has a GPU's name: ``8xh200`` has h200, not h20; ``mesh20`` has neither."""
     return re.search(rf"(?<![a-fh-wyz]){re.escape(preset.split('-', 1)[0])}(?!\d)", text) is not None

@@ -97,7 +97,7 @@ def take_frame(m: Machine, frame: int) -> None:
 
 @kernel(inline=False)
 def has_buffer_deadlock(m: Machine) -> bool:
-    """Whether buffers wait for each other in a cycle, so that some message can never move again."""
+    """Return whether buffers wait for each other in a cycle, so that some message can never move again."""
     found = mark_stuck(m)
     for queue in range(len(m.queues)):
         m.queues[queue].stuck = 0

@@ -79,7 +79,7 @@ def come_back(m: Machine, request: int) -> int:
 
 @kernel
 def flag_only(m: Machine, request: int) -> bool:
-    """Whether a load has shown that a packet of LL128 is there, and is to be done once more for its data.
+    """Return whether a load has found its packet of LL128 and is to be issued once more for its data.
 
     As NCCL does (``recvReduceSendCopy`` of src/device/prims_ll128.h): the flag may come before the rest.
     """
@@ -104,7 +104,7 @@ def retry(m: Machine, request: int, warp: int, sm: int) -> None:
 
 @kernel(inline=False)
 def stuck(m: Machine) -> int:
-    """Whether nothing can ever happen again: asked at a read in vain, when no store is under way.
+    """Return whether nothing can ever happen again: asked at a read in vain, when no store is under way.
 
     ``busy`` counts what can go on by itself. Blocks that spin on packets are among it, so
     that where some do all of them are looked at, at most once a microsecond.
@@ -123,7 +123,7 @@ def stuck(m: Machine) -> int:
 
 @kernel
 def no_wait_ends(blocks: Records, ops: Records, semaphores: Records) -> bool:
-    """Whether no waiting block's semaphore has reached its value (asked when all others are done)."""
+    """Return whether no waiting block's semaphore has reached its value (asked when all others are done)."""
     for block in range(len(blocks)):
         if blocks[block].state == WAITING:
             op = blocks[block].op
@@ -134,7 +134,7 @@ def no_wait_ends(blocks: Records, ops: Records, semaphores: Records) -> bool:
 
 @kernel
 def spinning_helps(m: Machine) -> bool:
-    """Whether a block that reads packets has anything to do but to read what is not there."""
+    """Return whether a block that reads packets has anything to do but to read what is not there."""
     for request in range(len(m.requests)):
         if m.requests[request].live and m.requests[request].kind == LOAD:
             flag = m.operands[m.requests[request].operand].flag

@@ -28,7 +28,7 @@ def issue_gap_ps(m: Machine, sm: int, op: int) -> int:
 
 @kernel
 def has_slot(gpus: Records, sms: Records, sm: int) -> bool:
-    """Whether an SM, copy engine or NIC may have another request under way.
+    """Return whether an SM, copy engine or NIC may have another request under way.
 
     The polls of a NIC's queue pairs stand for doorbells, which take no place of its requests.
     """
@@ -74,7 +74,7 @@ def free_slot(m: Machine, sm: int) -> None:
 
 @kernel
 def release(m: Machine, request: int) -> None:
-    """Return a request's record back."""
+    """Release a request's record."""
     clock = m.clock[0]
     m.requests[request].live = 0
     m.requests[request].next_free = clock.free_request

@@ -104,7 +104,7 @@ ON_FABRIC: Final = 0  # on links between devices
 ON_CHIP: Final = 1  # on the mesh of a GPU
 
 IN_VAIN: Final = 2
-"""What comes back of a read that found a semaphore too low, or a packet not there."""
+"""Answer to a read that found a semaphore too low, or a packet not there."""
 
 # How a message's route is chosen among equal ones.
 INTERLEAVED: Final = 0  # by address, as NVLink does
@@ -350,7 +350,7 @@ TILE_WORK = np.dtype(
         ("stages", "i4"),  # the first warps of the block: each is room for what one step loads
     ]
 )
-"""What a ``TILE`` operation does."""
+"""Work of a ``TILE`` operation."""
 
 OPERAND = np.dtype(
     [

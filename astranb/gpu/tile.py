@@ -84,7 +84,7 @@ def arrive(m: Machine, warp: int, op: int) -> None:
 
 @kernel
 def compute_next(m: Machine, op: int) -> None:
-    """Let the matrix units compute the next step, if its stage is full and the one before is computed."""
+    """Start the next step on the matrix units, if its stage is full and the step before is computed."""
     tile, block = m.ops[op].value, m.ops[op].block
     step = m.tiles[tile].computed
     if m.tiles[tile].computing or step >= m.tiles[tile].fetched:

@@ -1,4 +1,4 @@
-"""Managed links: what a message weighs, who is asked next, and buffers that are given back."""
+"""Managed links: wire size, arbitration, credit return."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["carries_data", "free_buffer", "least_wire_ps", "look_again", "wire_s
 
 @kernel
 def carries_data(requests: Records, request: int) -> bool:
-    """Whether a message carries data, and is no acknowledgement and no request for data."""
+    """Return whether a message carries data, and is no acknowledgement and no request for data."""
     kind = requests[request].kind
     going = requests[request].returning == 0
     return bool(going if kind == STORE or kind == SIGNAL else not going)
@@ -31,7 +31,7 @@ def wire_size(gpus: Records, requests: Records, request: int) -> int:
 
 @kernel
 def least_wire_ps(m: Machine, request: int, link: int, size: int) -> int:
-    """What a message occupies a link for at least, whatever its bytes take."""
+    """Least time that a message occupies a link, whatever its number of bytes."""
     if m.links[link].gap_ps > 0:
         return int(slot_ps(m, request, m.links[link].gap_ps))
     kind = m.requests[request].kind

@@ -106,7 +106,7 @@ def _read_gap_ps(value: object, where: str) -> int:
 
 
 def _read_down(value: object, where: str) -> int:
-    """How many lanes are down: a number, or all."""
+    """Read the number of lanes that are down: a number, or all."""
     return ALL_LANES if str(value).strip() == "all" else _read_count(value, where, 1)
 
 
@@ -230,7 +230,7 @@ def read_annotations(
     for i, entry in enumerate(document.get("links") or []):
         place = (*at, "links", i)
         if entry["name"] not in names:
-            raise source.error(f"there is no link {entry['name']!r}", place, near(entry["name"], names))
+            raise source.error(f"unknown link {entry['name']!r}", place, near(entry["name"], names))
         attributes, read = _attributes(entry.get("attributes"), "link", source, place)
         before = found.links.get(entry["name"], Note((), {}, {}, place))
         before.attributes.update(attributes)
@@ -242,7 +242,7 @@ def read_annotations(
 
 
 def _check_work(found: Annotations, plan: ExpansionPlan, source: DocumentSource, at: Place) -> None:
-    """Refuse annotations that would take minutes to apply: many that each select very many nodes."""
+    """Check that annotations do not select too many nodes: they would take minutes to apply."""
     selected = sum(b.first.size * b.length for note in (*found.nodes, *found.edges) for b in note.about)
     if selected > _MOST_SELECTED + _MOST_TIMES * plan.nodes:
         raise source.error(

@@ -128,10 +128,10 @@ def read_anynet(text: str, file: str) -> FlatNetwork:
 
 def _check_nodes(attached: dict[int, int], file: str) -> None:
     if not attached:
-        raise InputError("there is no node", where=file, hint="connect nodes to routers")
+        raise InputError("the network has no nodes", where=file, hint="connect nodes to routers")
     missing = next((n for n in range(len(attached)) if n not in attached), None)
     if missing is not None:
-        what = f"there is no node {missing}, but a node {max(attached)}"
+        what = f"node {missing} is missing, the largest is {max(attached)}"
         raise InputError(what, where=file, hint="number nodes from 0 without gaps")
 
 

@@ -44,7 +44,7 @@ class _OneOf(NamedTuple):
     def read(self, text: str, where: str) -> str:
         text = _ALSO.get(text, text)
         if text not in self.names:
-            raise InputError(f"there is no {text!r}", where=where, hint=near(text, self.names))
+            raise InputError(f"unknown value {text!r}", where=where, hint=near(text, self.names))
         return text
 
 
@@ -422,7 +422,7 @@ def blueprint(name: str) -> Infra:
     kind = _kind(name)
     where = f"blueprint {name.strip()!r}"
     if kind not in _MADE:
-        raise InputError(f"there is no blueprint {kind!r}", hint=near(kind, _MADE))
+        raise InputError(f"unknown blueprint {kind!r}", hint=near(kind, _MADE))
     made = _MADE[kind]
     if rest.strip() and not made.parameters:
         raise InputError(
@@ -436,7 +436,7 @@ def blueprint(name: str) -> Infra:
             raise InputError(f"{kind} has no parameter {key!r}", where=where, hint=near(key, made.parameters))
         if key in given or not equals:
             raise InputError(
-                f"{key} {'is given twice' if key in given else 'has no value'}",
+                f"duplicate parameter {key}" if key in given else f"{key} has no value",
                 where=where,
                 hint="write key=value",
             )

@@ -27,7 +27,7 @@ _MOST_XGMI = 8  # GPUs of a platform in which each has a link to each
 
 
 def is_gpu(code: str, vendor: str, device: str = "") -> bool:
-    """Whether a PCI device computes, and does not only draw a server's console.
+    """Return whether a PCI device computes, and does not only draw a server's console.
 
     Parameters
     ----------
@@ -167,7 +167,9 @@ class DetectedServer:
     def join_cpus(self, cpus: Sequence[DetectedPart]) -> None:
         """Connect all CPUs of a host by an unspecified link."""
         if len(cpus) > _MOST_CPUS:
-            raise InputError(f"{len(cpus):,} CPUs in one host", where=self.name, hint="is the file whole?")
+            raise InputError(
+                f"too many CPUs in one host: {len(cpus):,}", where=self.name, hint="is the file whole?"
+            )
         for a, b in combinations(cpus, 2):
             self.join(a, b, DetectedLink("cpu fabric"))
 

@@ -82,4 +82,4 @@ def _pair(a: int, b: int) -> tuple[int, int]:
 
 
 def _no_link(path: str, graph: NodeGraph, hint: str) -> InputError:
-    return InputError(f"there is no link {path!r}", where=graph.title, hint=hint)
+    return InputError(f"unknown link {path!r}", where=graph.title, hint=hint)

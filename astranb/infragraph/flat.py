@@ -18,7 +18,7 @@ __all__ = ["FlatLink", "FlatNetwork", "fabric_of", "flattened"]
 I64 = NDArray[np.int64]
 
 _PASSIVE: Final = (NodeKind.PORT, NodeKind.NIC, NodeKind.CUSTOM, NodeKind.MEMORY)
-"""What is a part of the links through it, where it has two."""
+"""Kinds of nodes that, with two links, are a part of the link through them."""
 
 
 class FlatLink(NamedTuple):
@@ -109,7 +109,7 @@ class FlatNetwork:
         return replace(self, forward_ps=none, links=links, remarks=(*self.remarks, remark))
 
     def with_routers(self) -> FlatNetwork:
-        """Return hosts that have links to hosts a switch of their own, as hosts forward nothing.
+        """Return a network in which hosts with links to hosts have a switch each, as hosts forward nothing.
 
         Nothing changes where all hosts have links to all others, or none has one to another.
         """
@@ -122,7 +122,7 @@ class FlatNetwork:
         return replace(made, remarks=(*made.remarks, remark))
 
     def every_router(self) -> FlatNetwork:
-        """Give each host a switch of its own with the host's links, as where hosts have one link."""
+        """Return a network in which each host has a switch of its own, as where hosts have one link."""
         return self._given_routers(list(range(self.hosts)))
 
     def _given_routers(self, hosts: list[int]) -> FlatNetwork:
@@ -261,7 +261,7 @@ def _past_cpus(graph: NodeGraph, kept: I64) -> tuple[I64, int]:
 
 
 def _joins_all(graph: NodeGraph, kept: I64) -> bool:
-    """Whether switches that some links join have links to all GPUs, which forward nothing."""
+    """Return whether switches that some links join have links to all GPUs, which forward nothing."""
     gpu = np.zeros(len(graph), bool)
     gpu[graph.gpus] = True
     a, b = graph.a[kept], graph.b[kept]

@@ -83,7 +83,7 @@ def _edges(network: FlatNetwork) -> Iterator[Document]:
 
 
 def _continues(run: list[FlatLink], one: FlatLink, hosts: int) -> bool:
-    """Whether a link is that of the next node to the same one."""
+    """Return whether a link is that of the next node to the same one."""
     first, last = run[0], run[-1]
     if one[2:4] != first[2:4] or one.lanes != first.lanes:
         return False

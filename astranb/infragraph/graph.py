@@ -115,7 +115,7 @@ class NodeGraph:
                 value.setflags(write=False)
 
     def __len__(self) -> int:
-        """How many nodes there are."""
+        """Return the number of nodes."""
         return len(self.kind)
 
     def __repr__(self) -> str:
@@ -173,7 +173,7 @@ class NodeGraph:
             device = self._plan.devices[name]
 
     def naming(self) -> dict[str, dict[str, Any]]:
-        """How names are made of those of instances, devices and components, as JSON has it.
+        """Return the naming scheme of instances, devices and components, ready for JSON.
 
         Returns
         -------
@@ -208,7 +208,7 @@ class NodeGraph:
         try:
             blocks = locate(self._plan, name)
         except ValueError as error:
-            raise InputError(f"there is no node {name!r}: {error}", where=self.title) from None
+            raise InputError(f"unknown node {name!r}: {error}", where=self.title) from None
         if not blocks.leaf or blocks.first.size != 1:
             raise InputError(
                 f"{name!r} names more than one node", where=self.title, hint="give the full name"
@@ -226,7 +226,7 @@ class NodeGraph:
 
         def name(match: re.Match[str]) -> str:
             if int(match[1]) >= len(self.gpus):
-                raise InputError(f"there is no {match[0]}", hint=f"ranks are 0 to {len(self.gpus) - 1}")
+                raise InputError(f"unknown {match[0]}", hint=f"ranks are 0 to {len(self.gpus) - 1}")
             return self.name(int(self.gpus[int(match[1])]))
 
         return "->".join(re.sub(r"^gpu\[(\d+)\](?=#|$)", name, end.strip()) for end in path.split("->", 1))
@@ -243,7 +243,7 @@ class NodeGraph:
         return self._plan.components[int(self.component[node])][1].type
 
     def node_types(self) -> dict[str, int]:
-        """How many nodes there are of each type, by name."""
+        """Count the nodes of each type, by name."""
         return _counted(self.component, [component.type for _, component in self._plan.components])
 
     def annotation(self, node: int) -> dict[str, Any]:
@@ -280,7 +280,7 @@ class NodeGraph:
         return self.a[rows], self.b[rows], self.link[rows]
 
     def edges_by_link(self) -> dict[str, int]:
-        """How many distinct pairs each link name joins."""
+        """Count the distinct pairs that each link name joins."""
         return _counted(self.simple_edges()[2], [link.name for link in self.links])
 
     def degree(self) -> I64:
@@ -289,7 +289,7 @@ class NodeGraph:
         return np.bincount(a, minlength=len(self)) + np.bincount(b, minlength=len(self))
 
     def connected_components(self) -> int:
-        """How many connected components there are."""
+        """Count the connected components."""
         return int(self.component_labels.max(initial=-1)) + 1
 
     @cached_property

@@ -68,7 +68,7 @@ def read_htsim(text: str, file: str) -> FlatNetwork:
     for tier in range(count):
         where = f"{file}:{at[tier]}" if tier in at else file
         if tier not in given:
-            raise InputError(f"there is no Tier {tier}", where=where, hint=f"write a line 'Tier {tier}'")
+            raise InputError(f"Tier {tier} is missing", where=where, hint=f"write a line 'Tier {tier}'")
         row = given[tier]
         needed = ["downlink_speed_gbps", "downlink_latency_ns", "radix_down"]
         needed += ["radix_up"] if tier < count - 1 else []
@@ -113,7 +113,7 @@ def _read_lines(text: str, file: str) -> tuple[dict[str, int], dict[int, dict[st
             header[key] = value
         elif tier >= 0 and key in _KEYS:
             if (tier, key) in stated:
-                raise InputError(f"{words[0]} of tier {tier} is given twice", where=where, hint="keep one")
+                raise InputError(f"duplicate {words[0]} of tier {tier}", where=where, hint="keep one")
             stated.add((tier, key))
             tiers[tier][key] = value
         elif key not in _IGNORED:
@@ -135,13 +135,17 @@ def _built(tiers: Sequence[_Tier], nodes: int, podsize: int, file: str) -> FlatN
             raise InputError(what, where=file, hint="htsim refuses such a file; correct its numbers")
         return whole // part
 
-    pods = fits(nodes, podsize, f"{nodes:,} nodes are no multiple of the pod size {podsize:,}")
+    pods = fits(nodes, podsize, f"{nodes:,} nodes are not a multiple of the pod size {podsize:,}")
     if core is None and pods > 1:
         what = f"Podsize {podsize:,} of {nodes:,} nodes, but two tiers are one pod"
         raise InputError(what, where=file, hint=f"write Podsize {nodes}")
     if tor.bundle != 1:
-        raise InputError(f"Bundle {tor.bundle} of tier 0", where=file, hint="hosts have one link each")
-    tors = fits(podsize, tor.down, f"a pod of {podsize:,} is no multiple of Radix_Down {tor.down} of tier 0")
+        raise InputError(
+            f"Bundle of tier 0 must be 1, got {tor.bundle}", where=file, hint="hosts have one link each"
+        )
+    tors = fits(
+        podsize, tor.down, f"a pod of {podsize:,} is not a multiple of Radix_Down {tor.down} of tier 0"
+    )
     aggs = fits(
         tor.up, agg.bundle, f"Radix_Up {tor.up} of tier 0 is no multiple of Bundle {agg.bundle} of tier 1"
     )
@@ -270,7 +274,7 @@ class _Clos:
             self.remarks.append(f"htsim numbers hosts by their switches: {shown}")
 
     def _refuse(self, what: str) -> None:
-        raise InputError(f"no network of htsim's: {what}", where=self.network.title, hint=_HINT)
+        raise InputError(f"not a network of htsim's: {what}", where=self.network.title, hint=_HINT)
 
     def _above(self, switches: Sequence[int], known: set[int]) -> list[int]:
         found = dict.fromkeys(n for s in switches for n in self._near[s] if n >= self.network.hosts)

@@ -356,7 +356,7 @@ class Infra:
             if len(graph.gpus) and len(np.unique(label[graph.gpus])) > 1:
                 found.append("some GPUs cannot reach one another")
         if not len(graph.gpus):
-            found.append("there is no GPU: a GPU is a component with choice: xpu")
+            found.append("no GPU: a GPU is a component with choice: xpu")
         pairs = len(graph.a) - len(graph.simple_edges()[0])
         if pairs:
             found.append(f"{pairs:,} pairs have a second link; the upstream package keeps only the last")

@@ -43,7 +43,7 @@ class LstopoReader:
         """Read the machine below the root of a file of hwloc."""
         machine = next(iter(root.inside("object")), None)
         if machine is None or machine.text("type") != "Machine":
-            raise root.error("there is no object of type Machine", "write the file with 'lstopo FILE.xml'")
+            raise root.error("no object of type Machine", "write the file with 'lstopo FILE.xml'")
         if declared := _infos(machine).get("DMIProductName", "").strip():
             self.machine.name = declared
         self._walk(machine, None, 0)
@@ -130,7 +130,10 @@ class LstopoReader:
     def _join(self, tag: Tag, family: str) -> None:
         ends, values = _numbers(tag, "indexes", _INDEX), _numbers(tag, "u64values", _VALUE)
         if len(values) != len(ends) ** 2:
-            raise tag.error(f"{len(values)} values for {len(ends)} objects", "a matrix is square")
+            raise tag.error(
+                f"the matrix has {len(values)} values, not the square of {len(ends)} objects",
+                "correct the file",
+            )
         parts = [self._by_index.get(index) for index in ends]
         for i, j in combinations(range(len(parts)), 2):
             a, b = parts[i], parts[j]

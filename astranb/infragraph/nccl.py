@@ -76,10 +76,10 @@ class NcclReader:
         self.machine.missing = self._missing()
 
     def _missing(self) -> str:
-        """Say what NCCL would ask the driver for."""
+        """Explain what NCCL would ask the driver for."""
         gpus = self.machine.gpus
         if not gpus:
-            return "there is no GPU in the file: NCCL adds those of the machine that it runs on"
+            return "no GPU in the file: NCCL adds those of the machine that it runs on"
         if len(gpus) == 1 or self.machine.linked:
             return ""
         if any(part not in self._sm for part in gpus):

@@ -63,7 +63,9 @@ def dimensions(
     stride = 1
     for at, (shape, size) in enumerate(zip(shapes, sizes, strict=True)):
         if shape not in _SHAPES:
-            raise InputError(f"no {shape!r} by cache lines", where=name, hint=near(shape, _SHAPES))
+            raise InputError(
+                f"{shape!r} cannot be simulated by cache lines", where=name, hint=near(shape, _SHAPES)
+            )
         firsts = [rank for rank in range(gpus) if rank // stride % size == 0]
         groups = [[first + stride * n for n in range(size)] for first in firsts]
         dim = f"dim{at}"

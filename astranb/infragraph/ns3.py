@@ -146,7 +146,7 @@ def read_ns3(text: str, file: str) -> FlatNetwork:
     for _ in range(switches):
         node = words.count("the number of a switch", nodes - 1)
         if place.pop(node, None) is None:
-            raise words.error(f"switch {node} is listed twice", "list each switch once")
+            raise words.error(f"duplicate switch {node}", "list each switch once")
         ids.append(node)
     hosts = list(place)
     place = {node: number for number, node in enumerate((*hosts, *ids))}

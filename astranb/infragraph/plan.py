@@ -82,7 +82,7 @@ class Join:
 
     @property
     def size(self) -> int:
-        """How many pairs it makes at most."""
+        """Greatest number of pairs that it makes."""
         if self.scheme == "many2many":
             return self.ep1.size * self.ep2.size
         return min(self.ep1.size, self.ep2.size) if self.scheme == "one2one" else self.ep1.size
@@ -118,7 +118,7 @@ class Instance:
 
 @dataclass(slots=True)
 class ExpansionPlan:
-    """Everything an expansion needs; edges refer to rows of links, nodes to rows of components."""
+    """Complete plan of an expansion; edges refer to rows of links, nodes to rows of components."""
 
     devices: dict[str, Device] = field(default_factory=dict)
     instances: dict[str, Instance] = field(default_factory=dict)
@@ -131,7 +131,7 @@ class ExpansionPlan:
     def instance(self, name: str) -> Instance:
         """Find an instance; a ValueError names similar ones."""
         if name not in self.instances:
-            raise ValueError(f"there is no instance {name!r}; {near(name, self.instances)}")
+            raise ValueError(f"unknown instance {name!r}; {near(name, self.instances)}")
         return self.instances[name]
 
     def descend(
@@ -175,7 +175,7 @@ class Selection:
 
     @property
     def size(self) -> int:
-        """How many nodes are selected."""
+        """Number of selected nodes."""
         return prod(len(units) for _, _, units in self.levels)
 
     def nodes(self) -> NDArray[np.int64]:
@@ -291,7 +291,7 @@ class _Planner:
             name = component["name"]
             if kind is None and name not in self._plan.devices:
                 raise self._source.error(
-                    f"component {name!r} is a device, but there is no device of that name",
+                    f"component {name!r} is a device, but no device has that name",
                     (*place, "components", i, "name"),
                     near(name, self._plan.devices),
                 )
@@ -371,7 +371,7 @@ class _Planner:
         copies = 0
         if not documents:
             raise self._source.error(
-                "there are no instances, so nothing to expand",
+                "the document has no instances",
                 self._at,
                 "add instances: [{name: host, device: …, count: 1}]",
             )
@@ -379,7 +379,7 @@ class _Planner:
             device = self._plan.devices.get(document["device"])
             if device is None:
                 raise self._source.error(
-                    f"there is no device {document['device']!r}",
+                    f"unknown device {document['device']!r}",
                     (*self._at, "instances", i, "device"),
                     near(document["device"], self._plan.devices)
                     if self._plan.devices
@@ -397,7 +397,7 @@ class _Planner:
         name = document["link"]
         if name not in links:
             raise self._source.error(
-                f"there is no link {name!r} here",
+                f"unknown link {name!r}",
                 (*place, "link"),
                 near(name, links) if links else "declare it under links",
             )
@@ -450,7 +450,7 @@ class _Planner:
         return Selection(levels + selection.levels, selection.whole), leaf
 
     def check_memory(self) -> None:
-        """Refuse an expansion that would not fit in memory."""
+        """Check that the expansion fits in memory."""
         pairs = sum(i.count * i.device.pairs for i in self._plan.instances.values())
         pairs += sum(j.size for j in self._plan.joins)
         needs = self._plan.nodes * _NODE_BYTES + pairs * _EDGE_BYTES
@@ -465,7 +465,7 @@ class _Planner:
 
 
 def _node(reached: Device | Component, name: str) -> Component:
-    """Refuse a path that ends at a device: upstream adds a node without a type instead."""
+    """Check that a path does not end at a device: upstream adds a node without a type instead."""
     if isinstance(reached, Component):
         return reached
     inner = next(iter(reached.components), "…")

@@ -95,7 +95,7 @@ def topology_format(name: str | None, path: Path) -> TopologyFormat | None:
         return next((one for one in TOPOLOGY_FORMATS.values() if one.suffix == path.suffix.lower()), None)
     if name not in TOPOLOGY_FORMATS:
         hint = near(name, TOPOLOGY_FORMATS)
-        raise InputError(f"there is no topology format {name[:40]!r}", where="--to", hint=hint)
+        raise InputError(f"unknown topology format {name[:40]!r}", where="--to", hint=hint)
     return TOPOLOGY_FORMATS[name]
 
 
@@ -115,7 +115,9 @@ def topology_text(graph: NodeGraph, form: TopologyFormat) -> tuple[str, list[str
     ('0 2 400Gbps 0.00075ms 0', ['the latency of switches (1): half of it is in each of their links'])
     """
     if not len(graph.gpus):
-        raise InputError("there is no GPU", where=graph.title, hint="a GPU is a component with choice: xpu")
+        raise InputError(
+            "the infrastructure has no GPU", where=graph.title, hint="a GPU is a component with choice: xpu"
+        )
     return form.write(fabric_of(graph) if form.fabric else flattened(graph))
 
 
@@ -192,7 +194,7 @@ def write_topology(infra: Infra, path: str | Path, name: str | None = None) -> l
 
 
 def is_topology_file(path: str | Path) -> bool:
-    """Whether a file is, by its first bytes, a topology of a packet simulator or a task graph of FlexFlow."""
+    """Return whether a file begins as a topology of a packet simulator or a task graph of FlexFlow."""
     return _form(path) is not None or is_task_graph(path)
 
 
@@ -231,11 +233,9 @@ def _read_text(file: Path) -> tuple[FlatNetwork, str]:
     """Read the topology file of a packet simulator, and say what it is."""
     form = _form(file)
     if form is None or form.read is None:
-        raise InputError(
-            "this is no topology of a packet simulator", where=str(file), hint="see infra convert"
-        )
+        raise InputError("not a topology of a packet simulator", where=str(file), hint="see infra convert")
     try:
         text = contents(file, _MOST_BYTES).decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InputError(f"byte {error.start} is no text", where=str(file), hint="is it whole?") from None
+        raise InputError(f"byte {error.start} is not text", where=str(file), hint="is it whole?") from None
     return form.read(text, str(file)), f"topology of {form.description}"

@@ -73,7 +73,7 @@ DOWN: Final = 2
 """Added to ``busy``: 1 where a link sends; whatever is not 0 takes in nothing."""
 
 WIRE = np.dtype([("latency_ns", "f8"), ("rate_Bpns", "f8"), ("gap_ns", "f8")])
-"""What a link with congestion is; ``gap_ns``: least time between two packets of a NIC, 0: none."""
+"""A link with congestion; ``gap_ns``: least time between two packets of a NIC, 0: none."""
 
 MESSAGE_ROUTE = np.dtype(
     [
@@ -313,7 +313,7 @@ def node_after(dims: Records, at: int, dst: int, heading: int) -> int:
 
 @kernel
 def arrived_in(dims: Records, heading: int, at: int, dst: int) -> bool:
-    """Say whether a message has the place in its dimension that it is to have."""
+    """Return whether a message has reached its target coordinate in its dimension."""
     if len(dims) == 1:
         return at == dst
     dim = heading >> 1

@@ -90,7 +90,7 @@ def cost_dollars(
             up_to *= nodes
             if kind == "Switch":
                 if port is None or nic is None:
-                    raise InputError(f"there are no switches in a {place}", hint="use Package, Node or Pod")
+                    raise InputError(f"a {place} has no switches", hint="use Package, Node or Pod")
                 total += npus * bandwidth[at] * (link + port + nic)
                 continue
             each = {"Ring": nodes if nodes > 1 else 0, "Mesh": nodes - 1}.get(kind, nodes * (nodes - 1) // 2)

@@ -1,4 +1,4 @@
-"""The links of a network of dimensions as a graph: which there are, and from where to where they lead.
+"""Links of a network of dimensions as a graph: sources and targets.
 
 Links are numbered as the message engine numbers them with congestion; without congestion they are the same
 links, and a message of several of them takes all of them at once.
@@ -84,7 +84,7 @@ class DimensionLinks:
         return np.flatnonzero(kept)
 
     def drawn_ranks(self) -> np.ndarray:
-        """Of each rank, whether a drawn link begins or ends at it."""
+        """Return whether each rank is an end of a drawn link."""
         some = self.drawn()
         shown = np.zeros(self.npus + len(self.switches), bool)
         shown[self.source[some]] = shown[self.target[some]] = True
@@ -140,7 +140,7 @@ class DimensionLinks:
         return message, link, nth, count[message]
 
     def groups(self) -> list[tuple[int, int]]:
-        """How many groups each dimension has, and of how many of them links are drawn."""
+        """Count the groups of each dimension, and those whose links are drawn."""
         return [(self.npus // nodes, 1 if self.folded else self.npus // nodes) for nodes in self._nodes]
 
 
@@ -208,7 +208,7 @@ def _links(kinds: tuple[int, ...], nodes: tuple[int, ...]) -> DimensionLinks:
 
 
 def _group(kinds: Sequence[int], nodes: Sequence[int]) -> int:
-    """How many neighbouring ranks are drawn as one group."""
+    """Return the number of neighbouring ranks that are drawn as one group."""
     npus = int(np.prod(nodes, dtype=np.int64))
     lines = [kind in (RING, MESH) for kind in kinds]
     if npus <= _ALL_DRAWN and lines[0]:

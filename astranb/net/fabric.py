@@ -107,7 +107,7 @@ class Fabric:
             if to == dst and number.isdigit() and int(number) < len(lanes):
                 return [lanes[int(number)]]
         raise InputError(
-            f"there is no link {name!r}", hint="write A->B or A->B#k with names of the infrastructure"
+            f"unknown link {name!r}", hint="write A->B or A->B#k with names of the infrastructure"
         )
 
     @property
@@ -119,7 +119,7 @@ class Fabric:
 
     @cached_property
     def shape(self) -> Shape:
-        """How the ranks are joined, as far as algorithms take it into account."""
+        """Shape in which the ranks are connected, as far as algorithms take it into account."""
         per_node, nics = self.per_node, self.graph.kinds(NodeKind.NIC)
         near = self.gpus[:per_node].tolist()
         meshed = all(self.lane_table.lanes_of((a, b)) for a in near for b in near if a != b)
@@ -201,7 +201,7 @@ class Fabric:
 
     @cached_property
     def search(self) -> Search:
-        """Where routes go."""
+        """Search for routes."""
         b = self.lane_table.table
         total = reduce_at(np.add, self.links["bandwidth_Bps"][b.numbers], b.first_lane)
         return Search(self.graph, self.gpus, self.lane_table, total, self.family)

@@ -113,7 +113,7 @@ def cross(links: Records, link: int, now_ps: int, size: int, tail_ps: int, least
 
 @kernel
 def head_ps(links: Records, link: int, tail_ps: int, header_bytes: int) -> int:
-    """When the header of the message accepted last has arrived at the far end: it may go on then."""
+    """Return the time at which the header of the message accepted last arrives: it may go on then."""
     header = transfer_ps(header_bytes, links[link].bandwidth_Bps)
     return tail_ps - max(0, links[link].wire_ps - header)
 

@@ -167,7 +167,7 @@ class _Found:
     cost: np.ndarray
 
     def __post_init__(self) -> None:
-        """Let a message take one route where their lengths differ."""
+        """Choose one route for messages whose routes differ in length."""
         self._single: dict[int, list[tuple[_Stage, ...]]] = {}
         self._kept: dict[_Edge, _Stage] = {}
 
@@ -208,7 +208,7 @@ class _Found:
         ]
 
     def take_one_where_links_overlap(self, fabric: Fabric) -> None:
-        """Let messages take one route where others use some of the links that they would be spread over."""
+        """Choose one route for messages whose routes share some of their links with those of others."""
         while overlaps := self.overlaps(fabric):
             conflicting = {stage for both in overlaps for stage in both if len(stage) > 1}
             marked = [not conflicting.isdisjoint(piece.stages or ()) for piece in self.pieces]

@@ -1,4 +1,4 @@
-"""How far every node is from a GPU (Dijkstra's algorithm, backwards), and the routes to it, as kernels."""
+"""Distance of every node from a GPU (Dijkstra's algorithm, backwards), and the routes to it, as kernels."""
 
 from __future__ import annotations
 

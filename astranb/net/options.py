@@ -57,7 +57,7 @@ class Fault:
         """Check the values."""
         where = f"fault of {self.link!r}"
         if self.down and self.until is None:
-            raise InputError("the link is never up again", where=where, hint="give until=")
+            raise InputError("the fault has no end", where=where, hint="give until=")
         if not self.down and self.bandwidth is None and self.latency is None:
             raise InputError(
                 "the fault changes nothing", where=where, hint="give down=True, bandwidth= or latency="
@@ -102,7 +102,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class Network:
-    """How messages share the fabric.
+    """Options of the network: how messages share the fabric.
 
     Parameters
     ----------

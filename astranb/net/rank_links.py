@@ -1,4 +1,4 @@
-"""How far ranks are from each other: the links between their GPUs, and the grid that these form."""
+"""Distances between ranks: the links between their GPUs, and the grid that these form."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class RankLinks:
         ]
 
     def _is_grid(self, sizes: tuple[int, ...]) -> bool:
-        """Whether the links of their own are those of a torus, or of a mesh, with these sizes."""
+        """Return whether the links of their own are those of a torus, or of a mesh, with these sizes."""
         if not self._direct[0]:
             return False
         wraps = [

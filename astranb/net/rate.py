@@ -107,7 +107,7 @@ def increase(roce: Records, flows: Records, flow: int, line_Bps: int) -> None:  
         target_Bps += roce[0].additive_Bps  # noqa: N806
     target_Bps = min(target_Bps, line_Bps)  # noqa: N806
     flows[flow].target_Bps = target_Bps
-    # Rounded up, so that it gets to its aim.
+    # Round up so that the target rate is reached.
     flows[flow].rate_Bps = min((target_Bps + flows[flow].rate_Bps + 1) >> 1, line_Bps)
     if flows[flow].rate_Bps == line_Bps:
         flows[flow].limited = 0

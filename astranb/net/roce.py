@@ -207,7 +207,7 @@ class Roce:
         names = [name.strip() for name in text.split(",")]
         for name in names:
             if name not in _PARTS:
-                raise InputError(f"there is no {name!r}", where="roce", hint=near(name, _PARTS))
+                raise InputError(f"unknown option {name!r}", where="roce", hint=near(name, _PARTS))
         return cls(
             *(kind() if n in names else None for n, kind in zip(_PARTS, (Pfc, Ecn, Dcqcn), strict=True))
         )

@@ -326,7 +326,7 @@ class Search:
         return frozenset(chain.nodes[-1] for one in nics for chain in self.chains(one.nic, way))
 
     def _fast(self, start: int, end: int) -> bool:
-        """Whether a GPU reaches another one over NVLink or xGMI, not over its host."""
+        """Return whether a GPU reaches another one over NVLink or xGMI, not over its host."""
         inside = self.boxes.inside(end)
         if inside.get(start, THROUGH_CPU_PS) >= THROUGH_CPU_PS:
             return False
@@ -371,7 +371,7 @@ class Search:
                     hint="leave these ranks out, or bring one of the links up",
                 )
             raise NoRoute(
-                f"there is no route from {self.graph.name(start)} (rank {source}) "
+                f"no route from {self.graph.name(start)} (rank {source}) "
                 f"to {self.graph.name(int(self.gpus[target]))} (rank {target})",
                 where=f"infrastructure {self.graph.title!r}",
                 hint="add an edge or a switch that joins them",

@@ -1,4 +1,4 @@
-"""How ranks are joined, as far as algorithms take it into account."""
+"""Shape in which ranks are connected, as far as algorithms take it into account."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Shape"]
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Which ranks share a node, and how they reach one another.
+    """Ranks of each node, and the links between them.
 
     Attributes
     ----------

@@ -53,7 +53,7 @@ class Shown:
 
 
 class Comparison(Displayed):
-    """What differs between two simulations as they are now.
+    """Differences between two simulations as they are now.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ class Comparison(Displayed):
         return {"a_ps": a, "b_ps": b, "difference_ps": b - a, "ended": self.a.finished and self.b.finished}
 
     def shown(self) -> list[Shown]:
-        """What people look at, besides the time in total and by cause."""
+        """Return the tables of main differences, besides the time in total and by cause."""
         one, other = self.a.engine, self.b.engine
         specs = [spec for spec in one.traits.shown if spec in other.traits.shown]
         tables = {table: self.table(table) for table in dict.fromkeys(spec[1] for spec in specs)}
@@ -151,7 +151,7 @@ class Comparison(Displayed):
         """One of the tables: a list of dict."""
         known = self.tables
         if what not in known:
-            raise InputError(f"there is no table {what!r}", where="compare", hint=near(what, known))
+            raise InputError(f"unknown table {what!r}", where="compare", hint=near(what, known))
         (key, of_a, fields), (_, of_b, _) = (sim.engine.compared()[what] for sim in (self.a, self.b))
         return _join(key, of_a(), of_b(), fields)
 
@@ -174,7 +174,7 @@ class Comparison(Displayed):
         return "\n".join([*lines, *self._details()])
 
     def _details(self) -> list[str]:
-        """What differs most: links that were busy, or else when ranks ended."""
+        """Describe the largest difference: of busy links, or else of the ends of ranks."""
         for table, key, field in (("links", "link", "busy_ps"), ("ranks", "rank", "end_ps")):
             if table not in self.tables:
                 continue
@@ -217,7 +217,7 @@ def signed(ps: int) -> str:
 
 
 def _inputs(a: Any, b: Any) -> Inputs:
-    """What differs in what they were given: (name, of a, of b)."""
+    """Return inputs that differ, as (name, of a, of b)."""
     one, other = a.engine.inputs(), b.engine.inputs()
     if a.fidelity != b.fidelity:
         one, other = {"fidelity": a.fidelity, **one}, {"fidelity": b.fidelity, **other}
@@ -227,7 +227,7 @@ def _inputs(a: Any, b: Any) -> Inputs:
 
 
 def inputs_of_edits(a: Any, b: Any) -> list[tuple[str, Any, Any]]:
-    """What was changed by hand in either of two simulations."""
+    """Return values that were edited by hand in either of two simulations."""
     edits = [{path: f"{value} from event {events}" for events, path, value in sim.edits} for sim in (a, b)]
     paths = dict.fromkeys([*edits[0], *edits[1]])
     return [(path, edits[0].get(path, "unchanged"), edits[1].get(path, "unchanged")) for path in paths]

@@ -174,7 +174,7 @@ class Driver:
         return past["events"] + length - self._interval // _NEAR
 
     def work_back_to(self, field: str, target: int) -> int:
-        """How much work going back is, at most, in events handled: restoring the state, and the replay."""
+        """Return the most work of going back, in events handled: restoring the state, and the replay."""
         restoring = self.engine.state_bytes // self.engine.traits.replay_bytes
         return restoring + self.events - self.history.before(field, target).events
 

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 __all__ = ["open_engine", "read_files"]
 
 _PLACED: Final = ("jobs", "model", "varied")
-"""What becomes a workload when its network is known."""
+"""Inputs that become a workload when their network is known."""
 _SUBJECTS: Final = ("collective", "graph", "layers", "workload", *_PLACED)
-"""What can run: each class of inputs says which it is."""
+"""Kinds of inputs that can run; each class of inputs names its own."""
 
 _NOT_GIVEN: Final = (None, "none", "Simple")
 """Values of options that are as good as none: no launch cost, no flags in the data."""
@@ -192,7 +192,7 @@ def _infra(infra: Any) -> Infra:
 
 
 def _network(infra: Any, gpu: str | None = None) -> DimensionNetwork | InfraNetwork | None:
-    """What a workload's messages cross: a network of dimensions as it is, else an infrastructure."""
+    """Return the network of a workload's messages: one of dimensions as it is, else an infrastructure."""
     from astranb.workload.astrasim2 import DimensionNetwork, InfraNetwork
 
     if infra is None or isinstance(infra, DimensionNetwork | InfraNetwork):

@@ -63,7 +63,7 @@ def read_position(given: Any) -> Position:
         if counts != sorted(counts):
             raise ValueError("not in order")  # noqa: TRY301 - one report for all
     except (KeyError, TypeError, ValueError) as error:
-        raise InputError("this is no state of a run") from error
+        raise InputError("not the state of a run") from error
     return found
 
 

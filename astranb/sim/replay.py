@@ -61,7 +61,7 @@ class Replay:
         self.sim.engine.as_of_ps = when_ps
 
     def _agrees(self, edits: Sequence[Edit]) -> bool:
-        """Whether the copy is at a moment of the original's past, later edits to that past included."""
+        """Return whether the copy is at a moment of the original's past, including later edits to it."""
         had = self.sim.driver.edits
         due = edits[len(had) :]
         return edits[: len(had)] == had and (not due or due[0].events >= self.sim.events)

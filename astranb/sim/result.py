@@ -1,4 +1,4 @@
-"""What a run took, and where the time went; readable at any moment of it."""
+"""Results of a run, and where the time went; readable at any moment of it."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Result(Displayed):
 
     @property
     def absent(self) -> Mapping[str, str]:
-        """What is not known of this run: fields and tables by name, and the reason."""
+        """Fields and tables that this run cannot know, each with the reason."""
         found = dict(self._engine.absent)
         if self._engine.collective is None:
             reason = "a workload is more than one collective: it has no single size"
@@ -86,7 +86,7 @@ class Result(Displayed):
 
     @property
     def roundings(self) -> int | None:
-        """How often an output has been rounded on its way, at most; None: see :class:`Contract`'s dtype."""
+        """Largest number of roundings of an output; None: see :class:`Contract`'s dtype."""
         found = self._engine.roundings
         return None if found is None else found[0]
 
@@ -106,12 +106,12 @@ class Result(Displayed):
         return self._engine.breakdown()
 
     def critical_path(self) -> CriticalPath:
-        """What the time consists of, from the start to the end (up to now, while it runs)."""
+        """Return the critical path from the start to the end (up to now, while it runs)."""
         found: CriticalPath = self._find_path()
         return found
 
     def by_cause(self) -> dict[str, int]:
-        """How much of the critical path passes in each cause, in ps; the largest first."""
+        """Return the time of the critical path by cause, in ps; the largest first."""
         return self.critical_path().by_cause()
 
     def by_line(self) -> pd.DataFrame:
@@ -201,7 +201,7 @@ class Result(Displayed):
         return "\n".join(lines)
 
     def explain(self) -> str:
-        """Say where the time went, and what had to wait for what.
+        """Explain where the time went, and what had to wait for what.
 
         The critical path of more than 20 million events is left out, in words: it takes a replay.
         """
@@ -306,7 +306,7 @@ class Result(Displayed):
         if what not in makers:
             reason = self.absent.get(what)
             hint = reason or near(what, makers)
-            raise InputError(f"there is no table {what!r} of this run", where="to_dataframe", hint=hint)
+            raise InputError(f"unknown table {what!r} of this run", where="to_dataframe", hint=hint)
         return makers[what]()
 
     def write_frames(self, folder: str | Path) -> list[str]:

@@ -57,7 +57,7 @@ _T = TypeVar("_T")
 
 
 class Simulation(Displayed):
-    """What runs on a machine, stopped between two events until a verb moves it.
+    """A run on a machine, stopped between two events until a verb moves it.
 
     Parameters
     ----------
@@ -200,7 +200,7 @@ class Simulation(Displayed):
 
     @property
     def engine(self) -> Any:
-        """What is moved, to look at; its ``machine`` is tables."""
+        """The engine, to look at; its ``machine`` is tables."""
         return self.driver.engine
 
     @property
@@ -210,12 +210,12 @@ class Simulation(Displayed):
 
     @property
     def title(self) -> str:
-        """What runs."""
+        """Title of the run."""
         return self.driver.engine.title
 
     @property
     def event_kinds(self) -> Collection[str]:
-        """What :meth:`break_on` can stop on."""
+        """Kinds of events that :meth:`break_on` accepts."""
         return self.driver.engine.traits.event_kinds
 
     @property
@@ -236,13 +236,13 @@ class Simulation(Displayed):
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many of each unit of steps there have been: ``{"event": …, "phase": …}``."""
+        """Count of each unit of steps so far: ``{"event": …, "phase": …}``."""
         engine = self.driver.engine
         return {unit: engine.count(field) for unit, field in engine.units.items()}
 
     @property
     def ranks(self) -> int:
-        """How many ranks there are."""
+        """Number of ranks."""
         return self.driver.engine.ranks
 
     @property
@@ -308,7 +308,7 @@ class Simulation(Displayed):
         return ObjectView(self.driver.engine, path)
 
     def narrate(self) -> str:
-        """Say in one line what happened last."""
+        """Describe the last event in one line."""
         return self.driver.engine.last_event().text
 
     def __str__(self) -> str:
@@ -331,7 +331,7 @@ class Simulation(Displayed):
         n : int
             How many, at least 0.
         unit : str
-            ``"event"``: one handled event; ``"cycle"``: all events at the next time at which
+            ``"event"``: one handled event; ``"cycle"``: all events of the next timestep at which
             something happens; ``"phase"``: up to the end of a phase of a collective (by messages, of
             one of its chunks). By cache lines also ``"instruction"``: one GPU instruction issued;
             ``"hop"``: a request enters a link; ``"line"``: data arrive at another GPU's memory, or come
@@ -440,7 +440,7 @@ class Simulation(Displayed):
         return self._rewound(lambda: self.driver.back_to(field, target))
 
     def _stop(self, why: str, point: Breakpoint | None = None) -> Stop:
-        """Say where it stopped, to the caller and to the listeners."""
+        """Report the stop to the caller and to the listeners."""
         where, because = ("", "") if point is None else self.driver.engine.reason(point)
         self._sample()
         phase = self.driver.engine.last_event().phase[0] if why == "phase" else ""
@@ -478,7 +478,7 @@ class Simulation(Displayed):
         return self._of(driver, self._opened_alone)
 
     def fork_with(self, changes: Mapping[str, Any]) -> Simulation:
-        """What :meth:`parameters` of the run and of objects name, changed in another simulation.
+        """Return another simulation with changed :meth:`parameters` of the run and of objects.
 
         Where only objects are changed it has the same past as this one; else it is at its start.
 
@@ -607,7 +607,7 @@ class Simulation(Displayed):
         return sim
 
     def position(self) -> dict[str, Any]:
-        """Say for JSON where the run is: edits, events, breakpoints, watches, and the hash of its state.
+        """Return the position for JSON: edits, events, breakpoints, watches, and the hash of the state.
 
         Whoever has the same run goes there with :meth:`enter`.
         """
@@ -827,7 +827,7 @@ class Simulation(Displayed):
         return self.driver.engine.unrecorded([e for e in self.driver.edits if e.path == RECORD])
 
     def parameters(self, path: str = "") -> list[Parameter]:
-        """What can be changed, with its value now, its unit and limits, and when it takes effect.
+        """Return what can be changed, with its value now, its unit and limits, and when it takes effect.
 
         Parameters
         ----------
@@ -861,7 +861,7 @@ class Simulation(Displayed):
         """
         count = len(self.driver.edits)
         if not -count <= number < count:
-            raise InputError(f"there is no edit {number}", where="undo", hint=f"there are {count}")
+            raise InputError(f"unknown edit {number}", where="undo", hint=f"there are {count}")
         return self._rewound(lambda: self.driver.undo(number % count))
 
     # Breakpoints and listeners -----------------------------------------------
@@ -956,7 +956,7 @@ class Simulation(Displayed):
 
     @property
     def watches(self) -> list[Watch]:
-        """What is followed."""
+        """The watched fields."""
         return list(self._watches)
 
     def watchable(self, path: str) -> list[str]:
@@ -991,7 +991,7 @@ class Simulation(Displayed):
         return list(islice(complete(text, engine.objects, engine.traits.part_kinds, engine.parts), most))
 
     def fields(self, path: str) -> list[str]:
-        """What a condition of :meth:`break_when` may name of an object; nothing where there is none."""
+        """Return the fields of an object that :meth:`break_when` accepts; empty where there are none."""
         try:
             return list(self.driver.engine.readable(path).fields)
         except InputError:
@@ -1005,7 +1005,7 @@ class Simulation(Displayed):
     # Explaining --------------------------------------------------------------
 
     def why(self, path: str = "") -> Why:
-        """Say why an object waits now: the chain of waits, up to the resource at its end.
+        """Explain why an object waits now: the chain of waits, up to the resource at its end.
 
         Parameters
         ----------
@@ -1208,7 +1208,7 @@ class Simulation(Displayed):
         return cast("CacheLineEngine", self.engine)
 
     def spans(self, start_ps: int = 0, end_ps: int | None = None) -> Any:
-        """What every thread block did when, by cache lines: a recarray of spans in a window of time."""
+        """Return the states of thread blocks, by cache lines: a recarray of spans in a window of time."""
         return self._by_cache_lines("spans").spans(start_ps, end_ps)
 
     def aggregate(
@@ -1284,7 +1284,7 @@ class Simulation(Displayed):
         return found
 
     def contributions(self, buffer: str | None = None) -> Contributions:
-        """Say whose contributions are in which chunk now, by cache lines: who has summed whom.
+        """Return the contributions in each chunk now, by cache lines: who has summed whom.
 
         Parameters
         ----------
@@ -1329,7 +1329,7 @@ class Simulation(Displayed):
         return self._by_cache_lines("source").program.source
 
     def where(self) -> Records:
-        """Say at which line of the program each thread block is now, by cache lines.
+        """Return the program line of each thread block now, by cache lines.
 
         Returns
         -------

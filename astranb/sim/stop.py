@@ -29,7 +29,7 @@ _WORDS = {
 
 @dataclass(frozen=True)
 class Stop(Displayed):
-    """What every verb returns.
+    """Result of a verb: why, when and where it stopped.
 
     Attributes
     ----------

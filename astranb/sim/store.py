@@ -47,7 +47,7 @@ _ENGINES: Final[dict[str, Any]] = {
 
 
 class Savable(NamedTuple):
-    """What is saved of a simulation, and read again."""
+    """The parts of a simulation that are saved and loaded."""
 
     driver: Driver
     points: Sequence[Breakpoint]
@@ -208,12 +208,12 @@ def _loaded(data: dict[str, np.ndarray], where: str) -> Savable:
 
 def _number(value: Any, least: int) -> int:
     if type(value) is not int or not least <= value < 1 << 62:
-        raise TypeError(f"{value!r:.40} is no number")
+        raise TypeError(f"{value!r:.40} is not a number")
     return value
 
 
 def _check_edit(edit: Edit, engine: Any, *, grown: bool) -> None:
-    """Refuse an edit that :meth:`Simulation.set` would not have made of its text."""
+    """Check that :meth:`Simulation.set` would have made this edit of its text."""
     for number in (edit.events, edit.at_ps):
         _number(number, 0)
     for number in edit.rows:

@@ -40,7 +40,7 @@ _COLLECTIVE: Final = ("algorithm", "size", "protocol", "channels", "params")
 
 
 def parameters(engine: Any) -> list[Parameter]:
-    """What can be changed of a whole run, with its value now; nothing of a workload."""
+    """Return the parameters of a whole run, with their values now; none of a workload."""
     if engine.fidelity != "cacheline" or engine.work.subject != "collective":
         return []
     from astranb.collectives import PROTOCOLS, algorithms  # such an engine has loaded them
@@ -151,7 +151,7 @@ def _presets(present: list[Preset], given: GpuChoice | None) -> list[Preset]:
 
 
 def options(changes: dict[str, Any]) -> dict[str, Any]:
-    """What ``rebuilt`` takes, from paths and values; numbers may be text."""
+    """Return the options of ``rebuilt`` from paths and values; numbers may be text."""
     options: dict[str, Any] = {}
     for path, value in changes.items():
         head, dot, name = path.rpartition(".")

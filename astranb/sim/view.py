@@ -58,7 +58,7 @@ class ObjectView(Displayed, Mapping[str, Any]):
         self.state = engine.numbers(path)
 
     def __getitem__(self, key: str) -> Any:
-        """What the inspector shows: ``title``, ``state`` (labels and texts), ``children``, ..."""
+        """Return an entry of the inspector: ``title``, ``state`` (labels and texts), ``children``, ..."""
         return self._found[key]
 
     def __iter__(self) -> Iterator[str]:
@@ -66,11 +66,11 @@ class ObjectView(Displayed, Mapping[str, Any]):
         return iter(self._found)
 
     def __len__(self) -> int:
-        """How many keys."""
+        """Number of keys."""
         return len(self._found)
 
     def __repr__(self) -> str:
-        """What the inspector shows, as text."""
+        """Return the inspector's view as text."""
         rows = [f"  {label}: {text}" for label, text in self._found["state"]]
         return "\n".join([self.title, *rows, f"  in flight: {self._found['in_flight_count']:,}"])
 

@@ -75,7 +75,7 @@ class Watch(Displayed):
 
     @property
     def value(self) -> float:
-        """What it is now."""
+        """Value now."""
         return self.read(self.sim)
 
     def shown(self, value: float) -> str:

@@ -56,7 +56,7 @@ def loggp_finish_ps(graph: MessageGraph, network: LogGP | None = None) -> np.nda
 
     Each rank has one CPU, which computes, sends and receives one after the other, and one NIC in each
     direction. As in LogGOPSim, an operation begins no earlier than its CPU is free, a receive costs nothing
-    until its message is there, the last byte is charged at the receiver, and a message of no bytes counts
+    until its message is there, the last byte is charged at the receiver, and an empty message counts
     as one.
 
     Parameters

@@ -28,7 +28,7 @@ from .graph import NODE, Label, MessageGraph, matched, require_ranks
 __all__ = ["Pattern"]
 
 _WORDS: Final = ALGORITHM_WORDS | {"double_tree": "doubleBinaryTree"}
-"""What a system's file calls the algorithms of templates."""
+"""Names of the templates' algorithms in a system's file."""
 _NODE_BYTES: Final = 4 * NODE.itemsize
 """Bytes of a node while a graph is made: itself, its dependencies, and what matches sends and receives."""
 
@@ -81,7 +81,7 @@ class Pattern:
 
     @cached_property
     def _uses(self) -> tuple[np.ndarray, np.ndarray]:
-        """How many ranks each class has, and how often each template is used by a whole group."""
+        """Number of ranks of each class, and how often a whole group uses each template."""
         sizes = np.bincount(self.operations.pattern, minlength=len(self.operations.patterns))
         used = np.zeros(len(self.templates), np.int64)
         for size, chosen in zip(sizes.tolist(), self.template, strict=True):
@@ -184,7 +184,7 @@ class _Unfolding:
         self.offset = self._tags()
 
     def _tags(self) -> dict[int, int]:
-        """Give each group numbers for the tags of its messages that no other group has."""
+        """Assign to each group numbers for the tags of its messages that no other group has."""
         pattern = self.pattern
         widest = [int(graph.nodes["tag"].max(initial=-1)) + 1 for graph in pattern.templates]
         needed = dict.fromkeys(self.members, 0)

@@ -1,4 +1,4 @@
-"""What traffic looks like: who sends how much to whom and when, in bursts of what size, with which incast."""
+"""Statistics of traffic: who sends how much to whom and when, sizes of bursts, and incast."""
 
 from __future__ import annotations
 

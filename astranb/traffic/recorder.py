@@ -123,7 +123,7 @@ def _jobs(workload: Workload, ranks: Sequence[int]) -> tuple[str, ...]:
 
 
 def _require_messages(fidelity: str) -> None:
-    """Refuse a fidelity that has no messages."""
+    """Check that the fidelity has messages."""
     if fidelity not in ("analytical", "congestion"):
         hint = "use 'analytical' or 'congestion'"
         raise InputError(f"a pattern is not recorded at fidelity {fidelity!r}", where="fidelity", hint=hint)

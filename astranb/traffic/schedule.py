@@ -197,7 +197,7 @@ def _paths(
 
 
 class _Reach:
-    """What a host reaches over shortest paths."""
+    """Hosts in reach of a host over shortest paths."""
 
     def __init__(self, network: FlatNetwork) -> None:
         flat = network.latency_in_links().with_routers()

@@ -214,7 +214,7 @@ def _pattern(table: Any, document: dict[str, Any]) -> Pattern:
 
 
 def _check(pattern: Pattern) -> None:
-    """Refuse numbers of what does not exist."""
+    """Check that numbers refer to what exists."""
     damaged = InputError("a damaged pattern: it names what does not exist", hint="record it again")
     ranks = pattern.operations
     for members in pattern.groups.values():

@@ -160,7 +160,7 @@ class _TemplateBuilder:
         return len(self.rows) - 1
 
     def _later(self, place: int, deps: list[int], from_ns: int, until_ns: int, phase: int, chunk: int) -> int:
-        """Give a node that ends at a time, and when all of some others have ended: one of them if it does."""
+        """Return a node that ends at a time, after all of some others: one of these if it does."""
         deps = list(dict.fromkeys(deps))
         if len(deps) == 1 and until_ns == from_ns:
             return deps[0]

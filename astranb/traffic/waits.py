@@ -1,4 +1,4 @@
-"""What each message waits for, in terms of other messages: a graph without the nodes between them."""
+"""Dependencies between messages: a graph without the nodes between them."""
 
 from __future__ import annotations
 
@@ -257,7 +257,7 @@ def mark_needed(events: _WaitEvents, sets: _WaitSets, own: int) -> None:
 def find_waits(
     job: _Ints, nodes: _WaitNodes, events: _WaitEvents, sets: _WaitSets, marks: _Marks, lists: _Lists
 ) -> int:
-    """Give each event the set of events that it waits for; returns 1 where the pool of sets is too small."""
+    """Find the set of events that each event waits for; return 1 where the pool of sets is too small."""
     for place in range(len(nodes.order)):
         row = nodes.order[place]
         step = place + 1

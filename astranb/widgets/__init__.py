@@ -1,4 +1,4 @@
-"""What a person touches in a notebook.
+"""The interactive views of a notebook.
 
 The logic is Python and needs no browser: a session takes commands and plays (``session``), a feed
 knows what a view lacks (``feed``), and each view is a module in ``views`` that answers what the ES

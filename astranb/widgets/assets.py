@@ -75,29 +75,29 @@ EDITOR = _joined("theme", "format", "heartbeat", "schedule", "editor")
 """That of the editor, which is a widget of its own."""
 
 PLAYER = _joined("messages", "packed", "model", "replayed", "recorded_kernel", "offline")
-"""What plays a page without a kernel."""
+"""Script of a page without a kernel."""
 
 LIVE_PLAYER = _joined(
     "messages", "packed", "model", "replayed", "recorded_kernel", "theme", "python_kernel", "page_controls",
     "live_page",
 )  # fmt: skip
-"""What opens a page that simulates."""
+"""Script of a page that simulates."""
 
 WORKER = f"(() => {{{re.sub(r'^export ', '', _joined('packed', 'python_worker'), flags=re.MULTILINE)}}})();"
 """The script of its Worker, which is no module: Pyodide's own scripts are none."""
 
 STUDY_PLAYER = _joined("packed", "reported")
-"""What shows a sweep in such a page."""
+"""Script of a page of a sweep."""
 
 TRACE_GRAPH_PLAYER = _joined("messages", "packed", "tree_page")
-"""What shows a trace's graph in such a page."""
+"""Script of a page of a trace's graph."""
 TRACED_PLAYER = _joined("loader", "messages", "columns", "model", "packed", "traced")
-"""What shows a timeline of traces in such a page."""
+"""Script of a page of a timeline of traces."""
 
 COUNTED_PLAYER = _joined("loader", "packed", "counted")
-"""What shows statistics of traces in one."""
+"""Script of a page of statistics of traces."""
 JUDGED_PLAYER = _joined("loader", "packed", "judged")
-"""What shows reports about models of a corpus in one."""
+"""Script of a page of reports about models of a corpus."""
 
 MODULES = {
     file.stem: file.read_text("utf-8") for file in sorted(_FOLDER.glob("*.js")) if file.stem not in _ALONE

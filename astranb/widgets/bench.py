@@ -1,4 +1,4 @@
-"""What a workbench does without a browser: every verb, and what is shown, whatever shows it."""
+"""The workbench without a browser: every verb, and the state of its view."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ __all__ = ["SHOWN", "Bench"]
 
 _NOTES = "workbench"  # of our part of a saved simulation
 SHOWN = {name: f"_{name}" for name in ("selection", "cursor_ps", "window_ps", "panels", "sizes", "redraw_hz")}
-"""What is saved of a view, and the attribute that holds it."""
+"""Saved fields of a view, and the attribute that holds each."""
 _PAUSE_S = 1.0
-"""How long after coming to rest the file is written: many steps in a row are written once."""
+"""Seconds at rest before the file is written: many steps in a row are written once."""
 
 _T = TypeVar("_T")
 
@@ -70,7 +70,7 @@ class Bench:
 
     @property
     def _reference(self) -> str:
-        """What a view calls this one by."""
+        """Reference of this workbench in its view."""
         raise NotImplementedError
 
     def _alike(self, sim: Simulation) -> Self:
@@ -79,7 +79,7 @@ class Bench:
 
     @staticmethod
     def _checked(sim: Simulation) -> Simulation:
-        """Refuse what is no simulation."""
+        """Check that it is a simulation."""
         if not isinstance(sim, Simulation):
             hint = "Workbench(Simulation(...))"
             raise InputError(f"not a simulation: {sim!r}", where="Workbench", hint=hint)
@@ -247,7 +247,7 @@ class Bench:
         """Show a view, as ``"topology"``, ``"graph"``, ``"explain"``, ``"blocks"`` or ``"tracks"``."""
         known = PANELS[self.feed.engine]
         if name not in known:
-            raise InputError(f"there is no view {name!r}", where="show_panel", hint=near(name, known))
+            raise InputError(f"unknown view {name!r}", where="show_panel", hint=near(name, known))
         below = known[name] == "below"
         self._panels = {**self._panels, **({name: True} if below else {known[name]: name})}
 

@@ -1,4 +1,4 @@
-"""What an editor does without a browser: a text, its problems, and the simulation of it."""
+"""The editor without a browser: a text, its problems, and the simulation of it."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def two_shot(p):
 """
 
 _FIELDS = ("infra", "size", "collective", "protocol")
-"""What may be chosen beside the text."""
+"""Fields that may be chosen beside the text."""
 
 
 class EditedPage(Protocol):
-    """What ``static/editor.js`` draws; when ``text`` changes, :meth:`Desk.check` is called."""
+    """State that ``static/editor.js`` draws; when ``text`` changes, :meth:`Desk.check` is called."""
 
     text: Any
     chosen: Any
@@ -45,7 +45,7 @@ class EditedPage(Protocol):
 
 
 def traits_of(draft: Draft) -> dict[str, Any]:
-    """What a page shows of a draft at first."""
+    """Return the first traits of a draft's page."""
     return {
         "text": draft.text,
         "chosen": {"infra": _infra_name(draft.infra), "size": str(draft.size), "collective": draft.collective}

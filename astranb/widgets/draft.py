@@ -36,7 +36,7 @@ class Unfit(InputError):
         self._listing = listing(name, problems, text)
 
     def _render_traceback_(self) -> list[str]:
-        """What IPython shows instead of a traceback, which would be about astranb."""
+        """Return the lines that IPython shows instead of a traceback, which would be about astranb."""
         return self._listing
 
 
@@ -66,7 +66,7 @@ class Draft:
     names: Mapping[str, Any] | None = None
     """Variables of the notebook that the text may use."""
     made: Synthesis | None = None
-    """What runs instead of the text: a synthesised algorithm that is too long to be written as one."""
+    """Algorithm that runs instead of the text: a synthesised one that is too long to be written as text."""
 
     @property
     def ranks(self) -> int:
@@ -103,7 +103,7 @@ class Draft:
         return _of_name(self.infra) if isinstance(self.infra, str) else compile_fabric(self.infra.expand())
 
     right: tuple[Any, ...] | None = None
-    """What was found to be right last: it is not verified again, as that may take a second."""
+    """Text that was verified last: it is not verified again, as that may take a second."""
 
     def check(self, seconds: float = _SECONDS) -> list[Problem]:
         """Find the problems of the text, which is executed (see :func:`check_text`) for so long.

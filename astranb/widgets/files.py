@@ -30,7 +30,7 @@ class Files:
     feed: AnyFeed
 
     def _shown(self) -> dict[str, Any]:
-        """What a view shows beside the run: its open panels, the selected path, what was set there."""
+        """Return the state of a view beside the run: open panels, the selected path, what was set there."""
         return {"panels": {}, "selection": "", "sizes": {}, "redraw_hz": 60.0}
 
     def to_svg(

@@ -81,7 +81,7 @@ def write_graph(trace: Trace, path: str | Path, *, by: str | None = None) -> Mod
 
 
 def _in_words(tree: ModuleTree) -> str:
-    """What a browser without scripts shows."""
+    """Return the text for a browser without scripts."""
     counts = [f"{n:,} {kind}" for kind, n in zip(NODE_KINDS, tree.kinds[0].tolist(), strict=True) if n]
     parts = f"{tree.count:,} nodes ({', '.join(counts)}) in {len(tree) - 1:,} modules"
     return f"{shown_text(tree.labels[0])}: {parts}."

@@ -20,7 +20,7 @@ _MOST_REPLAYED = 2_000_000  # events of a run that is looked at in its past
 
 
 class Clocked(Protocol):
-    """What can have a common clock: a workbench."""
+    """A view that can have a common clock: a workbench."""
 
     sim: Simulation
     session: Session
@@ -69,7 +69,7 @@ class LinkedClock(Generic[_W]):
         self._mark()
 
     def close(self) -> None:
-        """Let each have its own clock again."""
+        """Return to a clock for each."""
         for end in self._ends:
             end()
         self._ends = []
@@ -83,7 +83,7 @@ class LinkedClock(Generic[_W]):
         self.b.session.publish()
 
     def at(self, cursor_ps: Any = None) -> Comparison:
-        """What differs at a time, or now; long runs are not replayed to look into their past."""
+        """Compare the runs at a time, or now; long runs are not replayed to look into their past."""
         names = compare(self.a.sim, self.b.sim).names
         return compare(self._then(self.a.sim, cursor_ps), self._then(self.b.sim, cursor_ps), names)
 

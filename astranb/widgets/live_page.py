@@ -78,7 +78,7 @@ def live_page(feed: AnyFeed, shown: dict[str, Any], run: bytes, shared: str = ""
     }  # fmt: skip
     if shared and not _ADDRESS.fullmatch(shared):
         hint = "give a folder beside the page, or an address without spaces and quotes"
-        raise InputError(f"{shared!r:.60} is no address", where="to_html", hint=hint)
+        raise InputError(f"{shared!r:.60} is not an address", where="to_html", hint=hint)
     packs = runtime()
     where = "in this page" if not shared else f"at {shared}"
     return wrapped(
@@ -112,7 +112,7 @@ def _script(pack: Pack, shared: str) -> str:
 
 
 def _origin(shared: str) -> str:
-    """What a page may fetch: its own site, or the address of its Python."""
+    """Return the origin that a page may fetch from: its own site, or the address of its Python."""
     return f"{shared}/" if "://" in shared else "'self'"
 
 

@@ -143,7 +143,7 @@ def wrapped(
 
 
 def _inspections(feed: AnyFeed, paths: Sequence[str], oldest_ps: int) -> dict[str, list[tuple[int, Any]]]:
-    """What the inspector shows of objects, by moment: now, and at some moments before.
+    """Return the inspector's views of objects, by moment: now, and at some moments before.
 
     As far as there is room, of their parts, too; of these only now.
     """

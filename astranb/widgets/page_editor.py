@@ -22,7 +22,7 @@ __all__ = ["PageEditor"]
 
 
 class _EditorTraits(Observed):
-    """What the page draws."""
+    """Traits that the page draws."""
 
     _first = {  # noqa: RUF012 - of the class
         "text": "", "chosen": {}, "choices": {}, "parameters": [], "synthesis": {"state": "none"},
@@ -68,7 +68,7 @@ class PageEditor(Desk):
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """What the page draws at first."""
+        """First traits of the page."""
         found: dict[str, Any] = self._page.attributes
         return found
 
@@ -84,7 +84,7 @@ class PageEditor(Desk):
             self._page.chosen = {**self._page.chosen, "infra": self._machine}
 
     def brought(self) -> Brought:
-        """What a link holds of the text and how it is run."""
+        """Return the part of a link about the text and its run."""
         draft = self._draft
         about = {
             "name": draft.name,

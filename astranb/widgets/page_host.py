@@ -124,7 +124,7 @@ class PageHost:
                 text, parse_constant=_no_number, parse_float=_number, parse_int=_whole_number
             )
             if not isinstance(content, dict):
-                raise InputError("a message is no mapping", where="page")  # noqa: TRY301 - one report for all
+                raise InputError("a message is not a mapping", where="page")  # noqa: TRY301 - one report for all
             if "ask" in content:
                 asked = content["ask"] if isinstance(content["ask"], int | str) else None
             self._take(content, buffers, asked)
@@ -167,7 +167,7 @@ class PageHost:
         """Find the workbench that is meant, the main one where none is named; None: it was closed."""
         number = content.get("bench", self._shown.number)
         if type(number) is not int or not 0 <= number < self._made:
-            raise InputError(f"there is no workbench {number!r:.80}", where="page")
+            raise InputError(f"unknown workbench {number!r:.80}", where="page")
         return self._benches.get(number)
 
     def _asked_of(self, content: Mapping[str, Any]) -> PageWorkbench:
@@ -341,7 +341,7 @@ class PageHost:
         """Open a saved run, or read a plan, which is not run yet."""
         name = _word(content, "name")
         if not buffers:
-            raise InputError("there is no file", where=name)
+            raise InputError("the file is missing", where=name)
         data = bytes(buffers[0])
         if not data.startswith(_SAVED):
             self._plan = None
@@ -353,7 +353,7 @@ class PageHost:
         return {"kind": "run", "text": status}, []
 
     def _plan_cost(self, content: Mapping[str, Any], _: Sequence[bytes]) -> _Answer:
-        """Say what the plan that was read takes for a size."""
+        """Answer with the cost of the plan that was read, for a size."""
         return {"cost": self._read_plan.cost(_size(content))}, []
 
     def _run_plan(self, content: Mapping[str, Any], _: Sequence[bytes]) -> _Answer:
@@ -396,14 +396,14 @@ class PageHost:
 def _word(content: Mapping[str, Any], name: str) -> str:
     value = content.get(name)
     if not isinstance(value, str):
-        raise InputError(f"{value!r:.80} is no text", where=name)
+        raise InputError(f"{value!r:.80} is not a text", where=name)
     return value
 
 
 def _size(content: Mapping[str, Any]) -> int:
     value = content.get("size")
     if isinstance(value, bool) or not isinstance(value, int | str):
-        raise InputError(f"{value!r:.80} is no size", where="size")
+        raise InputError(f"{value!r:.80} is not a size", where="size")
     return size_bytes(value)
 
 
@@ -419,7 +419,7 @@ def _line(text: str) -> str:
 
 
 def _no_number(word: str) -> float:
-    raise InputError(f"{word} is no number", where="page")
+    raise InputError(f"{word} is not a number", where="page")
 
 
 def _number(word: str) -> float:

@@ -58,7 +58,7 @@ class PagePlan(NamedTuple):
         return cls(algorithm_of(data, name), name, data.decode("utf-8", "replace"))
 
     def title(self, gpus: int) -> str:
-        """Say in a line what it is."""
+        """Describe it in a line."""
         plan = self.plan
         what = f"“{plan.name}”: {plan.collective or 'no collective that is known, run unchecked'}"
         where = "; input and output are one buffer" if plan.in_place else ""
@@ -73,7 +73,7 @@ class PagePlan(NamedTuple):
         return max(1, self.plan.min_bytes, min(size, most))
 
     def cost(self, size: int) -> str:
-        """Say what a large one takes until it can run; empty: not worth a word.
+        """Describe the time that a large one takes until it can run; empty where it is small.
 
         Raises
         ------
@@ -108,11 +108,11 @@ class PagePlan(NamedTuple):
         return made
 
     def brought(self, size: int) -> Brought:
-        """What a link holds of it."""
+        """Return the part of a link about it."""
         return Brought("plan", {"name": self.name, "size": size}, self.text)
 
     def described(self, sim: Simulation) -> dict[str, object]:
-        """What the page shows of it before it runs."""
+        """Return the traits that the page shows of it before it runs."""
         size = self.usual_bytes(sim)
         try:
             cost = self.cost(size)

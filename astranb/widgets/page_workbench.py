@@ -35,7 +35,7 @@ _TAKES: Final[dict[str, tuple[str, Callable[[Any], bool]]]] = {
     "_sizes": ("a mapping", lambda v: isinstance(v, dict)),
     "_redraw_hz": ("a number", _is_number),
 }  # fmt: skip
-"""What a page may set, what that is, and whether it is."""
+"""Traits that a page may set: the type in words, and its check."""
 
 
 class PageWorkbench(Bench, Observed):
@@ -66,7 +66,7 @@ class PageWorkbench(Bench, Observed):
 
     @property
     def described(self) -> dict[str, Any]:
-        """What the page makes a view of."""
+        """Description from which the page builds a view."""
         return {"engine": self.feed.engine, "traits": self.attributes, "title": self.feed.title}
 
     def set_by_page(self, values: Any) -> None:
@@ -78,7 +78,7 @@ class PageWorkbench(Bench, Observed):
             There is no such attribute, or it is something else.
         """
         if not isinstance(values, Mapping):
-            raise InputError("attributes are no mapping", where="traits")
+            raise InputError("attributes are not a mapping", where="traits")
         for name, value in values.items():
             if name not in _TAKES:
                 raise InputError(

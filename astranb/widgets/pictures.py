@@ -61,9 +61,9 @@ def picture_of(
     if isinstance(feed, OperationFeed):
         known = ("ranks", "graph", *(("memory",) if sim.engine.about.footprint else ()))
     if (what or known[0]) not in known:
-        raise InputError(f"there is no picture {what!r}", where="to_svg", hint=near(str(what), known))
+        raise InputError(f"unknown picture {what!r}", where="to_svg", hint=near(str(what), known))
     if isinstance(rank, bool) or not isinstance(rank, int) or not 0 <= rank < sim.ranks:
-        raise InputError(f"there is no rank {rank!r}", where="to_svg", hint=f"0 to {sim.ranks - 1}")
+        raise InputError(f"unknown rank {rank!r}", where="to_svg", hint=f"0 to {sim.ranks - 1}")
     if not isinstance(feed, OperationFeed):
         return topology_picture(sim, feed.layout, at_ps, dark=dark)
     now_ps, colours = sim.now_ps if at_ps is None else at_ps, Colours.of(dark)

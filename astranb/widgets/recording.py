@@ -38,7 +38,7 @@ _MOST_GRAPH_NODES = 12_000  # in all of them: about 1 s, and 120 kB packed
 
 
 class PlayedRecording(NamedTuple):
-    """What a page plays: fields for ``static/offline.js``, answers, and paths of objects to inspect."""
+    """Recording of a page: fields for ``static/offline.js``, answers, and paths of objects to inspect."""
 
     fields: dict[str, Any]
     answers: list[dict[str, Any]]
@@ -146,7 +146,7 @@ def _answer(columns: Columns, question: str, options: Options, message: Message)
 
 
 def _at_any_time(feed: OperationFeed, ranks: int, columns: Columns) -> Iterator[tuple[str, Options, Message]]:
-    """What so many ranks did and held up to now: the page draws of it what is up to its own time."""
+    """Yield activities and memory of ranks up to now, of which the page draws up to its own time."""
     yield "doing", {}, doing(feed, {})
     for kind in KINDS:
         yield "tracks", {"kind": kind}, every_track(feed, kind, list(range(ranks)))

@@ -82,7 +82,7 @@ class Runs(anywidget.AnyWidget):
     def __getitem__(self, name: str) -> Workbench:
         """The workbench of a run."""
         if name not in self._benches:
-            raise InputError(f"there is no run {name!r}", where="Runs", hint=near(name, self._benches))
+            raise InputError(f"unknown run {name!r}", where="Runs", hint=near(name, self._benches))
         return self._benches[name]
 
     def add(self, sim: Simulation, name: str = "") -> None:
@@ -112,7 +112,7 @@ class Runs(anywidget.AnyWidget):
         super().close()
 
     def _report(self) -> None:
-        """Say how far each run is: at rest at once, else four times a second."""
+        """Report the progress of each run: at rest at once, else four times a second."""
         playing = any(bench.session.running for bench in self._benches.values())
         if playing and perf_counter() - self._reported_s < _EVERY_S:
             return
@@ -123,5 +123,5 @@ class Runs(anywidget.AnyWidget):
 
 
 def _words(sim: Simulation) -> str:
-    """How far a run is."""
+    """Return the progress of a run in words."""
     return f"ended at {format_time(sim.now_ps)}" if sim.finished else f"at {format_time(sim.now_ps)}"

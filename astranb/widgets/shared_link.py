@@ -36,11 +36,11 @@ _KINDS: Final = {
     "plan": ("name", "size"),
     "text": ("name", "infra", "size", "collective", "protocol", "params"),
 }
-"""What says how a plan or an algorithm's text is run."""
+"""Fields of a link that determine how a plan or an algorithm's text is run."""
 
 
 class Brought(NamedTuple):
-    """What runs in place of a page's own run.
+    """Run that takes the place of a page's own run.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class Brought(NamedTuple):
 
 
 class Linked(NamedTuple):
-    """What a link says."""
+    """Contents of a link."""
 
     inputs: str
     position: Position
@@ -71,7 +71,7 @@ class Linked(NamedTuple):
 
 
 def brought_of(sim: Simulation) -> Brought | None:
-    """What a simulation runs, if it was brought to a page; what no page has noted is left out."""
+    """Return a simulation's source, if it was brought to a page; None where no page has recorded it."""
     try:
         return read_brought(sim.notes.get(_NOTES))
     except InputError:
@@ -100,7 +100,7 @@ def read_brought(given: Any) -> Brought | None:
         if not right or not all(isinstance(one, str) and len(one) <= _MOST_TEXT for one in texts):
             raise TypeError("no such thing")  # noqa: TRY301 - one report for all
     except (KeyError, TypeError, ValueError) as error:
-        raise InputError("this is no plan of a run") from error
+        raise InputError("not a plan of a run") from error
     return Brought(kind, about, text)
 
 
@@ -187,7 +187,7 @@ def read_link(link: str) -> Linked:
 
 
 def _refused(word: str) -> float:
-    raise ValueError(f"{word} is no number")
+    raise ValueError(f"{word} is not a number")
 
 
 def of_another() -> InputError:
@@ -212,7 +212,7 @@ def linked_state(sim: Simulation, found: Linked) -> None:
 
 
 def shown_of(given: Mapping[str, Any]) -> dict[str, Any]:
-    """What is shown, as somebody else says: what is not right is left out."""
+    """Return the state of a view from foreign data: invalid fields are left out."""
 
     def number(name: str, least: float, most: float, otherwise: float) -> float:
         value = given.get(name)

@@ -70,7 +70,7 @@ class SideBySide(anywidget.AnyWidget):
 
     @property
     def comparison(self) -> Comparison:
-        """What differs between them now."""
+        """Differences between them now."""
         return self.clock.at()
 
     def goto(self, when: int | str) -> None:

@@ -129,7 +129,7 @@ class Study(anywidget.AnyWidget):
 
     @property
     def result(self) -> SweepResult:
-        """What has been found so far."""
+        """Result so far."""
         return self._result
 
     @property
@@ -231,7 +231,7 @@ class Study(anywidget.AnyWidget):
         self._report()
 
     def _report(self) -> None:
-        """Tell the browser how far the sweep is, and send points that it lacks, not too often."""
+        """Send the browser the sweep's progress and the points that it lacks, not too often."""
         ended = not self.running
         if not ended and perf_counter() < self._next_s:
             return

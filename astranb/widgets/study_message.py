@@ -1,4 +1,4 @@
-"""What the view of a sweep is sent: points as columns, fronts, heat maps, effects of axes, details."""
+"""Messages to the view of a sweep: points as columns, fronts, heat maps, effects of axes, details."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def effects_of(result: SweepResult) -> dict[str, list[AxisEffect]]:
 
 
 class PointDetails:
-    """What the view says of single points: values, how good they are, what limits them, their command line.
+    """Details of single points: values, rank among all, limits, and command line.
 
     Parameters
     ----------

@@ -86,7 +86,7 @@ class Press:
         self._shown = ("", -1.0)
 
     def stop(self) -> None:
-        """Let it end at the next look; it says nothing more from now on."""
+        """Stop at the next check; nothing more is reported from now on."""
         self._stopped.set()
 
     def work(self) -> None:
@@ -125,7 +125,7 @@ class Press:
         return sim.now_ps
 
     def _library(self, ours_ps: int) -> str:
-        """Say how long the library's best takes for the same."""
+        """Describe the time of the library's best algorithm for the same."""
         draft = self._draft
         try:
             best = best_algorithm(
@@ -175,7 +175,7 @@ class Press:
 
 
 def _schedule_line(found: Synthesis) -> str:
-    """Say how far a schedule is from the bound."""
+    """Describe the distance of a schedule from the bound."""
     bound = "latency" if found.limit.latency_ps > found.limit.bandwidth_ps else "links"
     steps = len(set(found.schedule.start_ps.tolist()))
     return (

@@ -1,4 +1,4 @@
-"""What ``astranb COMMAND --help`` says, command by command: the ``command-line`` directive."""
+"""Output of ``astranb COMMAND --help``, command by command: the ``command-line`` directive."""
 
 from __future__ import annotations
 

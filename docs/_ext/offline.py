@@ -1,4 +1,4 @@
-"""What the site must be: pages that fetch nothing, and the page that its folder opens with."""
+"""Checks of the built site: pages that fetch nothing, and the page that its folder opens with."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ NOTEBOOKS = (
     "notebooks/twelve_algorithms.ipynb",
     "notebooks/compute_and_communication.ipynb",
 )
-"""What runs in a browser, in the order in which one would read it."""
+"""Notebooks that run in a browser, in the order in which one would read them."""
 
 _BESIDE = ("tutorials/data", "examples/collectives")
 _CORE = (
@@ -59,9 +59,9 @@ _ABSENT = frozenset(
 )
 _EXTRAS = {"astranb": ("lab", "figures")}
 _MORE = {"pictures": ("bokeh", "pandas")}
-"""What else is loaded with a package: JupyterLite sees only the imports in a cell."""
+"""Packages to load with another: JupyterLite sees only the imports in a cell."""
 _EMPTY = ("jedi", "sqlite3", "ssl")
-"""What JupyterLite's kernel asks for before it starts, and does without: completion asks the objects."""
+"""Modules that JupyterLite's kernel asks for and does without: completion asks the objects."""
 _KERNEL = ("micropip", "piplite", "ipykernel", "comm", "pyodide-kernel", "ipython", *_EMPTY)
 _EXTENSIONS = ("@jupyter-widgets/jupyterlab-manager", "anywidget")
 """Of the JupyterLab that is installed here."""
@@ -213,7 +213,7 @@ _GOES_ON = _REPLY[:-2] + ',metadata:!1===s.stop_on_error?{cause:"interrupt"}:{}}
 
 
 def _go_on_after_wrong_cells(site: Path) -> None:
-    """Let cells behind one with the tag ``raises-exception`` run, as in JupyterLab.
+    """Run the cells after one with the tag ``raises-exception``, as JupyterLab does.
 
     JupyterLab says so in each request (``stop_on_error``); JupyterLite 0.7 does not read it, and forgets the
     cells that wait. It does so for every error but those of an interruption, and as such the errors are

@@ -53,7 +53,7 @@ _BROWSER = {
     "sys_platform": "emscripten",
 }
 _MAKES = ("byte_code.py", "byte_code.mjs", "sources.py")
-"""What decides what byte code is, beside a wheel itself: files of ``astranb.browser``."""
+"""Files of ``astranb.browser`` that, beside a wheel itself, determine its byte code."""
 _LICENCE_TEXT = re.compile(
     r"[^/]+\.dist-info/(licen[cs]es/.+|(licen[cs]e|copying|notice|authors)[^/]*)", re.IGNORECASE
 )

@@ -1,4 +1,4 @@
-"""What CPython and Pyodide must say alike: runs, and every answer about them, as lines of text.
+"""Runs, and every answer about them, as lines of text that are equal in CPython and Pyodide.
 
 It needs astranb and NumPy alone, as a page has them. ``outcomes`` gives a line for each thing that is done.
 """

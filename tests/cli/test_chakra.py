@@ -213,7 +213,7 @@ def test_a_workload_like_those_of_a_corpus(tmp_path, capsys):
     found = json.loads(Path(report).read_text())["statistical"]
     assert {"clusters", "distances", "privacy", "learnt_from", "held_out", "unlike"} == found.keys()
     assert main([*words, "--pp", "3"]) == 2
-    assert "4 ranks, and tensor, data, pipeline 1, 1, 3" in capsys.readouterr().err
+    assert "4 ranks, but tensor, data, pipeline 1, 1, 3" in capsys.readouterr().err
 
 
 def test_a_picture(file, tmp_path, capsys):

@@ -32,7 +32,7 @@ from astranb.workload.astrasim2 import (
 )
 
 _MOST_BYTES = 3 << 30
-"""What a command may take beyond what this process has: less than the smallest of what was asked for."""
+"""Memory of a command beyond this process's: less than the smallest of the requests."""
 NUMBERS = (
     "-1", "0", "2147483647", "2147483648", "-2147483649", "4611686018427387904", "9223372036854775807",
     "9223372036854775808", "1" * 400, "1e400", "1e18", "nan", "inf", "-inf", "1.5", "", "text", "1,1", "\n",
@@ -113,7 +113,7 @@ TAKERS: dict[str, tuple[list[str], str, str | Callable[[Path], str]]] = {
 
 @contextmanager
 def bounded_memory() -> Iterator[None]:
-    """Let no command take more memory than there may be: it would end in a traceback."""
+    """Limit the memory of commands: one that takes more ends in a traceback."""
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     before = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + _MOST_BYTES, before[1]))

@@ -86,7 +86,7 @@ def test_jobs_run_by_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 @pytest.mark.parametrize(
     "text, message",
     [
-        ("jobs: []", ":1, jobs: there is no job"),
+        ("jobs: []", ":1, jobs: no jobs are given"),
         ("infra: dgx-h100", "'jobs' is missing"),
         ("jobs: {a: 1}", "a list is expected"),
         (
@@ -98,7 +98,7 @@ def test_jobs_run_by_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
         ("jobs: [{model: gpt3-125m, plan: {dp: 0}}]", "0 is out of range"),
         ("jobs: [{model: gpt3-1}]", "jobs[0]: unknown model 'gpt3-1'"),
         ("jobs: [{model: gpt3-125m, ranks: 3-1}]", "write the smaller number first"),
-        ("jobs: [{model: gpt3-125m, ranks: 3-b}]", "'3-b' are no ranks"),
+        ("jobs: [{model: gpt3-125m, ranks: 3-b}]", "'3-b' is not a range of ranks"),
         ("jobs: [{collective: all_reduce}]", "'size' is missing"),
         ("jobs: [{collective: all_reduce, size: 1 MX, gpus: 2}]", "jobs[0]: unknown size unit"),
         ("jobs: [{background: {load: 2, until: 1 ms}}]", "2 is out of range"),
@@ -107,8 +107,11 @@ def test_jobs_run_by_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
         ("jobs: [{workload: x}]", "'system' is missing"),
         ("jobs: [{model: gpt3-125m}]\nvariation: {jitter: {cv: 0}}", ":2, variation.jitter"),
         ("jobs: [{model: gpt3-125m}]\nvariation: {jitter: {size: 0}}", "unknown key 'size'"),
-        ("jobs: [{model: gpt3-125m}]", "there is no infrastructure"),
-        ("infra: dgx-h100\njobs: [{model: gpt3-125m, plan: {dp: 9}}]", "it needs 9 GPUs, the network has 8"),
+        ("jobs: [{model: gpt3-125m}]", "infrastructure is missing"),
+        (
+            "infra: dgx-h100\njobs: [{model: gpt3-125m, plan: {dp: 9}}]",
+            "it needs 9 GPUs, but the network has 8",
+        ),
         (
             "infra: dgx-h100\njobs: [{model: gpt3-125m, ranks: [1]}, {model: gpt3-125m, ranks: [1]}]",
             "job job 1: rank 1 has job job 0 already; give each GPU one job",

@@ -75,7 +75,7 @@ def test_without_files_a_cluster_is_assumed_and_printed(capsys):
         ("run --dp 2", "--dp needs --model"),
         ("run --sp", "--sp needs --model"),
         ("run --model gpt3-125m --collective x", "--collective and --model exclude each other"),
-        ("run --model gpt3-125m --infra dgx-h100", "a network of 8 NPUs, and 1 ranks"),
+        ("run --model gpt3-125m --infra dgx-h100", "the network has 8 NPUs, but the plan has 1 ranks"),
         ("run --model gpt3-125m --infra dgx-h100 --network n.yml", "--infra and --network exclude"),
         ("run --model gpt3-125m --fidelity cachelin", "did you mean 'cacheline'"),
         ("run --model gpt3-125m --dp 0", "0 is out of range"),

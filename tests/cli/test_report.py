@@ -1,4 +1,4 @@
-"""What ``astranb run`` writes besides its numbers."""
+"""Output of ``astranb run`` besides its numbers."""
 
 from __future__ import annotations
 

@@ -322,7 +322,7 @@ def test_logical_dimensions_of_ns3(tmp_path, capsys):
     sim.run()
     assert sim.now_ps == square
     for more, message in (
-        ([f"--network={topology}", logical("bad")], "bad.json: dimensions of 4 x 4 for 4 GPUs"),
+        ([f"--network={topology}", logical("bad")], "bad.json: dimensions 4 x 4 do not fit 4 GPUs"),
         (
             [f"--network={topology}", logical("words")],
             "words.json:1, logical-dims[0]: a whole number is expected",
@@ -359,7 +359,7 @@ def test_astrasim_files_on_an_infrastructure(tmp_path, capsys):
         ([clos, "--network=n.yml"], "--infra and --network exclude each other"),
         ([clos, "--compat=astrasim2"], "ASTRA-sim 2.0 reads no infrastructures"),
         ([clos, "--dimensions=8by4"], "'8by4' is not a list of dimensions; write 8x4"),
-        ([clos, "--dimensions=8x5"], "dimensions of 8 x 5 for 32 GPUs"),
+        ([clos, "--dimensions=8x5"], "dimensions 8 x 5 do not fit 32 GPUs"),
         (["--infra=clos:servers=5"], "the trace of rank 32"),
         ([], "--workload needs --network; give --network FILE"),
     ):
@@ -429,8 +429,8 @@ def test_a_failure_without_other_routes_hangs_until_it_is_repaired(run, capsys):
     [
         (f"{RING} --fail gpu[0]->gpu[1]", "--fail: 'gpu[0]->gpu[1]' has no time; write LINK@TIME"),
         (f"{RING} --fail gpu[0]->gpu[1]@soon", "--fail: cannot read time 'soon'"),
-        (f"{RING} --fail gpu[0]->gpu[2]@5us", "there is no link"),
-        (f"{RING} --fail nothing@5us", "there is no node 'nothing'"),
+        (f"{RING} --fail gpu[0]->gpu[2]@5us", "unknown link"),
+        (f"{RING} --fail nothing@5us", "unknown node 'nothing'"),
         (f"{RING} --reroute 5us", "--reroute needs --fail"),
         (f"{RING} --fail gpu[0]@1us --reroute soon", "--reroute: cannot read time 'soon'"),
         (f"{RING} --fail gpu[0]@1us --fidelity analytical", "give --reroute 5us, or --fidelity congestion"),
@@ -448,8 +448,8 @@ def test_failures_that_cannot_be(words, error, capsys):
 @pytest.mark.parametrize(
     "words,error",
     [
-        (f"{DGX} --down nothing", "there is no node 'nothing'"),
-        (f"{DGX} --down gpu[0]->gpu[1]", "there is no link 'gpu[0]->gpu[1]'"),
+        (f"{DGX} --down nothing", "unknown node 'nothing'"),
+        (f"{DGX} --down gpu[0]->gpu[1]", "unknown link 'gpu[0]->gpu[1]'"),
         (
             "run --model gpt3-125m --dp 4 --down gpu[0]",
             "--down names links of an infrastructure; give --infra",

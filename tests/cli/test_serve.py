@@ -94,7 +94,7 @@ def test_a_file_of_requests_and_files_of_results(capsys, tmp_path):
         ((), "--model"),
         (("--model", "llama3-8b"), "--requests"),
         (("--model", "llama3-9b", "--requests", "offline"), "unknown model"),
-        (("--model", "llama3-8b", "--requests", "often"), "no requests 'often'"),
+        (("--model", "llama3-8b", "--requests", "often"), "unknown requests 'often'"),
         (("--model", "llama3-8b", "--requests", "offline", "--disaggregate", "2"), "'2' is not P:D"),
         (("--model", "llama3-8b", "--requests", "offline", "--disaggregate", "0:1"), "'0:1' is not P:D"),
         (("--model", "llama3-8b", "--requests", "offline", "--disaggregate", "9999:1"), "out of range"),
@@ -119,7 +119,10 @@ def test_a_file_of_requests_and_files_of_results(capsys, tmp_path):
             ("--model", "llama3-8b", "--requests", "offline", "--infra", "dgx-h100", "--network", "n.yml"),
             "exclude each other",
         ),
-        (("--model", "llama3-8b", "--requests", "offline", "--infra", "dgx-h100"), "NPUs, and 1 ranks"),
+        (
+            ("--model", "llama3-8b", "--requests", "offline", "--infra", "dgx-h100"),
+            "NPUs, but the plan has 1 ranks",
+        ),
         (("--model", "resnet-50", "--requests", "offline"), "generates no tokens"),
     ],
 )

@@ -17,7 +17,7 @@ from astranb.workload.models import Parallelism, workload
 
 
 def profile(*words: str) -> Any:
-    """What the command prints with ``--json``."""
+    """Return what the command prints with ``--json``."""
     parser = Parser(prog="astranb traffic")
     add_profile(parser.add_subparsers(parser_class=Parser))
     args = parser.parse_args(["profile", *words])
@@ -94,7 +94,7 @@ def test_without_pytorch_the_command_that_installs_it_is_named(
         (("--traces", "x", "--seq", "2"), "--seq does not apply to --traces"),
         (("--traces", "x", "--traced", "cats=2"), "no degree 'cats=2'"),
         (("--model", "gpt3-126m"), "unknown model"),
-        (("--model", "gpt3-125m", "--tp", "5000"), "tensor parallelism 5000 of an MLP of 3072"),
+        (("--model", "gpt3-125m", "--tp", "5000"), "tensor parallelism 5000 exceeds an MLP's 3072"),
         (("--model", "llama3-405b"), "GB of h100-sxm"),
         (("--model", "gpt3-125m", "--memory-limit", "1GiB"), "needs"),
     ],

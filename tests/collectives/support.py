@@ -1,4 +1,4 @@
-"""What the tests of algorithms from files share."""
+"""Support of the tests of algorithms from files."""
 
 import astranb as anb
 from astranb.collectives import Collective

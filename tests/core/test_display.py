@@ -1,4 +1,4 @@
-"""What a notebook shows of a result."""
+"""Display of results in a notebook."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def test_a_file_that_cannot_be_read_is_said_in_one_line(tmp_path):
 
 
 def test_halves_of_surrogate_pairs_are_replaced():
-    """What a program cut from a longer text can neither be printed nor written."""
+    """A program cut from a longer text can hold halves, which can neither be printed nor written."""
     text = '{"a\\ud800": ["x\\uDFFF", {"k\\udc00": "\\ud83d\\ude00"}], "b": "plain"}'
     value = {"a\ufffd": ["x\ufffd", {"k\ufffd": "\U0001f600"}], "b": "plain"}
     assert parse_document(text, "names.json", "json").value == value

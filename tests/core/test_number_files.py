@@ -41,7 +41,7 @@ HOSTILE = (
 
 
 def is_whole(text: str) -> bool:
-    """Whether a word is a whole number of 64 bits in plain digits."""
+    """Return whether a word is a whole number of 64 bits in plain digits."""
     digits = text.removeprefix("-")
     return bool(digits) and set(digits) <= set("0123456789") and INT64[0] <= int(text) <= INT64[1]
 
@@ -278,7 +278,7 @@ def test_arrays_in_the_order_of_columns_are_read(tmp_path: Path) -> None:
 
 def test_two_columns_of_one_name_are_refused(tmp_path: Path) -> None:
     pq.write_table(pa.Table.from_arrays([pa.array([1]), pa.array([2])], ["n", "n"]), tmp_path / "a.parquet")
-    with pytest.raises(InputError, match="two columns have one name"):
+    with pytest.raises(InputError, match="duplicate column name"):
         parquet_table(tmp_path / "a.parquet", "x", ["n"], hint="write it again")
 
 

@@ -25,7 +25,7 @@ WORDS = [
     "1 us",
     "-5 GB/s", "0 B", "1e400 B", "../../etc/passwd", "/dev/zero", "ring", "Ring", "ALLREDUCE", "NONE",
 ]  # fmt: skip
-"""What replaces, precedes or follows a word."""
+"""Texts that replace, precede or follow a word."""
 
 VALUES: list[Any] = [
     None, True, False, 0, 1, -1, 2, 7, 1 << 16, (1 << 31) - 1, 1 << 31, 1 << 63, 1 << 64, 1 << 200, 0.5,

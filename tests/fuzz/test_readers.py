@@ -129,7 +129,7 @@ MESSAGES = MessageGraph.of(
 
 
 class Reader(NamedTuple):
-    """What reads a file, valid contents of it, and how these are damaged."""
+    """Reader of a file, valid contents of it, and the damage that is done to these."""
 
     use: Callable[[Path], Any]
     suffix: str

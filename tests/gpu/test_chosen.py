@@ -1,4 +1,4 @@
-"""What ``gpu=`` may be, wherever it is given."""
+"""Values of ``gpu=``, wherever it can be passed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What several tests of this folder need: the upstream package's expansion, and ours, as sets."""
+"""Support of several tests of this folder: the upstream package's expansion, and ours, as sets."""
 
 from __future__ import annotations
 

@@ -43,17 +43,17 @@ def test_a_node_loses_all_its_links_and_the_document_keeps_it() -> None:
 def test_failures_of_failures_and_ranks_by_number() -> None:
     ring = blueprint("ring:gpus=4").without("gpu[0]->gpu[1]").without("gpu[2]->gpu[3]")
     assert len(ring.expand().a) == 2
-    with pytest.raises(InputError, match="there is no link"):
+    with pytest.raises(InputError, match="unknown link"):
         ring.without("gpu[0]->gpu[1]")
 
 
 @pytest.mark.parametrize(
     "path, error",
     [
-        ("gpu[0]->gpu[9]", r"there is no gpu\[9\]"),
-        ("gpu[0]->gpu[2]", "there is no link 'gpu\\[0\\]->gpu\\[2\\]'"),
+        ("gpu[0]->gpu[9]", r"unknown gpu\[9\]"),
+        ("gpu[0]->gpu[2]", "unknown link 'gpu\\[0\\]->gpu\\[2\\]'"),
         ("gpu[0]->gpu[1]#7", "lanes are #0 to #0"),
-        ("nothing", "there is no node 'nothing'"),
+        ("nothing", "unknown node 'nothing'"),
     ],
 )
 def test_bad_paths(path: str, error: str) -> None:

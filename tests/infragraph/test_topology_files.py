@@ -226,7 +226,7 @@ def test_a_collective_runs_on_each_format(tmp_path: Path) -> None:
             "t.txt:4: a link leads from node 1",
         ),
         ("t.txt", "3 1 2\n2\n0 2 200Gbps 5 0\n1 2 200Gbps 1us 0\n", "t.txt:3: time '5' has no unit"),
-        ("t.txt", "3 2 2\n2 2\n0 2 200Gbps 1us 0\n1 2 200Gbps 1us 0\n", "t.txt:2: switch 2 is listed twice"),
+        ("t.txt", "3 2 2\n2 2\n0 2 200Gbps 1us 0\n1 2 200Gbps 1us 0\n", "t.txt:2: duplicate switch 2"),
         ("t.txt", "1 1 1\n0\n0 0 200Gbps 1us 0\n", "t.txt:1: 1 of 1 nodes are switches"),
         ("t.txt", "2 0 1\n\n0 1 200Gbps 1us 7\n", "t.txt:3: '7' is not an error rate"),
         (
@@ -239,7 +239,7 @@ def test_a_collective_runs_on_each_format(tmp_path: Path) -> None:
             "3 1 3\n2\n0 2 200Gbps 1us 0\n1 2 200Gbps 1us 0\n",
             "ends where a node of a link is expected",
         ),
-        ("t.topo", "Nodes 4\nTiers 2\nPodsize 4\n", "t.topo: there is no Tier 0"),
+        ("t.topo", "Nodes 4\nTiers 2\nPodsize 4\n", "t.topo: Tier 0 is missing"),
         ("t.topo", "Nodes 4\nTiers 4\nPodsize 4\n", "t.topo: 4 tiers; htsim has two or three"),
         ("t.topo", "Nodes 4\nTiers 2\nPodsize x\n", "t.topo:3: Podsize has no whole number"),
         ("t.topo", THREE_TIERS.replace("Radix_Up 2", "Radix_Top 2", 1), "t.topo:9: unknown key 'Radix_Top'"),
@@ -247,15 +247,15 @@ def test_a_collective_runs_on_each_format(tmp_path: Path) -> None:
         (
             "t.topo",
             THREE_TIERS.replace("Podsize 4", "Podsize 5"),
-            "16 nodes are no multiple of the pod size 5",
+            "16 nodes are not a multiple of the pod size 5",
         ),
         ("t.topo", THREE_TIERS.replace("Radix_Up 2", "Radix_Up 1", 1), "8 links up from tier 0"),
         ("t", "router 0 node 0 router 1\nrouter 1 node 0\n", "t:2: node 0 is connected to routers 0 and 1"),
         ("t", "router 0 node 0\nnode 0 node 1\n", "t:2: node 0 is connected to node 1"),
-        ("t", "router 0 node 1\n", "t: there is no node 0, but a node 1"),
+        ("t", "router 0 node 1\n", "t: node 0 is missing, the largest is 1"),
         ("t", "router 0 node 0 switch 4\n", "t:1: unknown word 'switch'"),
         ("t", "router 0 node 0 router\n", "t:1: a number is missing behind 'router'"),
-        ("t", "router 0 router 1\n", "t: there is no node"),
+        ("t", "router 0 router 1\n", "t: the network has no nodes"),
     ],
 )
 def test_bad_files_are_one_line(
@@ -374,7 +374,7 @@ def test_the_command_line_converts_both_ways(
     assert main(["infra", "convert", "clos:servers=4", "--to", "htsim"]) == 2
     assert "the file exists" in capsys.readouterr().err
     assert main(["infra", "convert", "clos:servers=4", "--to", "opnet"]) == 2
-    assert "there is no topology format 'opnet'; known: anynet, htsim, ned, ns3" in capsys.readouterr().err
+    assert "unknown topology format 'opnet'; known: anynet, htsim, ned, ns3" in capsys.readouterr().err
     assert main(["infra", "draw", "closfabric.topo", "-o", "a.svg"]) == 0
     assert Path("a.svg").stat().st_size > 1000
 

@@ -17,7 +17,7 @@ __all__ = ["Finished", "open_here", "run_to_its_end", "said"]
 
 _VIEW = "application/vnd.jupyter.widget-view+json"
 TIMEOUT_S = 600
-"""How long a notebook may take on a machine that does other things, too."""
+"""Time that a notebook may take on a machine that does other things, too."""
 
 
 @dataclass(frozen=True)

@@ -212,7 +212,7 @@ def message_routes(fabric, pairs):
 
 
 def described(plain, way):
-    """What a message meets on a way: latency, the narrowest rate, and the lanes of each link."""
+    """Describe a route: its latency, the narrowest rate, and the lanes of each link."""
     own = [[lane for edge in sorted(stage) for lane in plain.lanes[edge]] for stage in way]
     links = plain.fabric.links
     latency_ns = 0.0

@@ -65,7 +65,7 @@ def test_names_of_links():
     bundle = f.name(int((f.links["src"] == f.gpus[0]).argmax())).partition("#")[0]
     assert len(f.find(bundle)) >= 4
     for bad in ("nowhere->here", bundle + "#99", bundle + "#x", "->", "a"):
-        with pytest.raises(InputError, match="no link"):
+        with pytest.raises(InputError, match="unknown link"):
             f.find(bad)
 
 

@@ -209,7 +209,7 @@ def test_lines_take_the_same_ways(document, data):
 
 
 def test_switches_in_a_line_are_crossed_once():
-    """What is common to all routes out of a GPU ends where that to the other one begins, or beyond."""
+    """The shared part of all routes out of a GPU ends where that to the other one begins, or beyond."""
     server = {
         "name": "server",
         "components": [{"name": kind, "count": 1, "choice": kind} for kind in ("xpu", "nic")],

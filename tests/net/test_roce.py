@@ -67,7 +67,7 @@ def test_what_a_link_is_to_ethernet():
 
 
 def marks(found, *, kind=STORE, role=MARKS, messages=4000):
-    """How many of so many messages are marked that find so many bytes in a queue."""
+    """Count the marked ones of so many messages that find so many bytes in a queue."""
     links, queues = np.zeros(1, LINK).view(np.recarray), np.zeros(4, QUEUE).view(np.recarray)
     requests, details = np.zeros(1, REQUEST).view(np.recarray), np.zeros(1, DETAIL).view(np.recarray)
     roce = roce_row(Roce(ecn=Ecn("10 kB", "100 kB", 0.2)), 0)

@@ -103,7 +103,7 @@ def test_breakpoints_do_not_change_what_happens(sim):
         ("gpu[99].noc_ps > 0", "ranks are 0 to 7"),
         ("gpu[3].sm.999.waiting > 0", "count from 0 to 131"),
         ("gpu[3].waiting > 0", "a gpu has no field"),
-        ("nowhere.waiting > 0", "there is no object"),
+        ("nowhere.waiting > 0", "unknown object"),
         ("gpu[3].ended_ps > soon", "time"),
         ("__import__('os').system('x') > 0", "has no field"),
     ],

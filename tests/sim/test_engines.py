@@ -1,4 +1,4 @@
-"""What runs at which fidelity, what is refused, and what a result has at each of them."""
+"""Inputs by fidelity: which run, which are refused, and the results at each of them."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_what_a_result_does_not_have_is_absent_with_a_reason(name, fidelity):
         shares = ("compute_ps", "exposed_comm_ps", "memory_ps", "idle_ps")
         assert sum(row[part] for part in shares) == row["end_ps"]
     assert result.time_ps == max(row["end_ps"] for row in rows)
-    with pytest.raises(InputError, match="there is no table"):
+    with pytest.raises(InputError, match="unknown table"):
         result.table(next(iter(TABLES & set(result.absent))))
 
 

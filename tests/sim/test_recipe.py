@@ -162,7 +162,7 @@ def test_tables_are_packed_and_unpacked() -> None:
         assert found[name].dtype == table.dtype
         assert found[name].shape == table.shape
         assert np.array_equal(found[name], table)
-    with pytest.raises(ValueError, match="no type of numbers"):
+    with pytest.raises(ValueError, match="unknown type of numbers"):
         pack({"objects": np.array([None])})
 
 
@@ -199,7 +199,7 @@ def test_a_bomb_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_is_no_position_is_refused(changes: dict[str, Any]) -> None:
     right = {"events": 900, "edits": [], "breakpoints": [], "watches": [], "hash": ""}
     assert read_position(right).events == 900
-    with pytest.raises(InputError, match="this is no state of a run"):
+    with pytest.raises(InputError, match="not the state of a run"):
         read_position({**right, **changes})
     with pytest.raises(InputError):
         read_position(list(changes))

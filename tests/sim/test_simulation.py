@@ -217,7 +217,7 @@ def test_an_edit_is_replayed_and_undone():
         ("gpu[0].colour", "1 ns", "cannot be changed"),
         ("gpu[9].l2", "1 ns", "there is no"),
         ("gpu[0].l2", "1 GB/s", "unit"),
-        ("a->b.bandwidth", "1 GB/s", "no link"),
+        ("a->b.bandwidth", "1 GB/s", "unknown link"),
         ("gpu[0].issue", "0 ns", "greater than zero"),
     ],
 )

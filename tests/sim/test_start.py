@@ -160,15 +160,15 @@ def test_a_workload_starts_late_too(fidelity):
 @pytest.mark.parametrize(
     "start, words",
     [
-        ({8: "1 us"}, "there is no rank 8.*0 to 7"),
-        ({-1: "1 us"}, "there is no rank -1"),
-        ({"3": "1 us"}, "there is no rank '3'"),
-        ({True: "1 us"}, "there is no rank True"),
+        ({8: "1 us"}, "unknown rank 8.*0 to 7"),
+        ({-1: "1 us"}, "unknown rank -1"),
+        ({"3": "1 us"}, "unknown rank '3'"),
+        ({True: "1 us"}, "unknown rank True"),
         ({3: "-1 us"}, "start of rank 3.*negative"),
         ({3: "1 parsec"}, "start of rank 3"),
         ({3: "40 d"}, "start of rank 3"),
         ({3: "4000000 s"}, "26 days"),
-        (["1 us"] * 7, "7 times for 8 ranks"),
+        (["1 us"] * 7, "8 ranks need as many starts, got 7"),
         ("20 us", "write start="),
         (20, "write start="),
     ],
@@ -207,7 +207,7 @@ def test_the_command_line_has_late_ranks(fidelity, capsys):
 
 @pytest.mark.parametrize(
     "option, words",
-    [("3", "write it as 3@20us"), ("9@1us", "no rank 9"), ("x@1us", "RANK@TIME"), ("3@1", "no unit")],
+    [("3", "write it as 3@20us"), ("9@1us", "unknown rank 9"), ("x@1us", "RANK@TIME"), ("3@1", "no unit")],
 )
 def test_the_command_line_refuses_in_one_line(option, words, capsys):
     run = ["run", "--infra", "dgx-h100", "--collective", "all_reduce", "--size", "64KiB"]

@@ -17,6 +17,8 @@ from hypothesis import strategies as st
 import astranb as anb
 from astranb.core.errors import Deadlock
 from astranb.engine.cacheline import CacheLineEngine, Graph
+from astranb.engine.layers import LayerEngine
+from astranb.engine.messages import MessageEngine
 from astranb.sim import Replay, Simulation
 from astranb.sim.history import History
 from astranb.workload.astrasim2 import (
@@ -185,7 +187,7 @@ CASES = {
 
 @cache
 def _whole(name: str, record: bool) -> tuple[int, int]:
-    """How many events the run has, and its time."""
+    """Return the number of events of the run, and its time."""
     sim = CASES[name].make(record=record)
     sim.run()
     return sim.events, sim.now_ps
@@ -204,12 +206,12 @@ class Traveller:
         self.others: list[tuple[Simulation, Any]] = []  # that were left behind, and must stay as they are
 
     def moment(self, sim: Simulation) -> Any:
-        """What names a moment: what was changed, and the events since the start."""
+        """Return the key of a moment: the edits, and the events since the start."""
         del self
         return (tuple(sim.edits), sim.events)
 
     def facts(self, sim: Simulation) -> Any:
-        """What is the same of a moment however it is reached."""
+        """Return the facts about a moment that are equal however it is reached."""
         times = (sim.now_ps, sim.next_ps, tuple(sim.counts.items()))
         return (sim.state_hash(), times, str(sim.result.per_rank()))
 

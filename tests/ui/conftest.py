@@ -61,7 +61,7 @@ _failed = pytest.StashKey[bool]()
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Any:
-    """Let fixtures know, when they end, whether the test failed."""
+    """Store whether the test failed, for fixtures to read when they end."""
     report = yield
     if report.when == "call":
         item.stash[_failed] = report.failed
@@ -84,7 +84,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def record() -> Record:
-    """What the page of this test does."""
+    """Record of the activity of this test's page."""
     return Record()
 
 

@@ -36,13 +36,13 @@ from playwright.sync_api import Browser, Locator, Page, Playwright, Position, ex
 REPOSITORY = Path(__file__).resolve().parents[2]
 PICTURES = REPOSITORY / "build" / "ui"
 LAB = (sys.executable, "-c", "import sys, astranb.cli.lab as lab; sys.exit(lab.command(sys.argv[1:]))")
-"""What `astranb lab` runs."""
+"""Command that `astranb lab` runs."""
 
 Theme = Literal["light", "dark"]
 THEMES: tuple[Theme, ...] = ("dark", "light")
 
 TIMEOUT_S = 60
-"""How long anything may take before the test fails."""
+"""Time that anything may take before the test fails."""
 
 CHROMIUM_OPTIONS = (
     "--no-sandbox",  # root in a container has no user namespaces
@@ -89,7 +89,7 @@ class Lab:
 
 @dataclass
 class Record:
-    """What a page logged and asked for.
+    """Logs and requests of a page.
 
     Attributes
     ----------
@@ -182,7 +182,7 @@ class Host(ABC):
 
 class _Silent(http.server.SimpleHTTPRequestHandler):
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 @contextmanager
@@ -257,7 +257,7 @@ WATCH = """() => {
     }
     return kernel
 }"""
-"""Gives the kernel of the open notebook; what views send is noted from now on until it is handled."""
+"""Script that returns the kernel of the open notebook; it records what views send until it is handled."""
 
 HANDLED = f"""async () => {{
     const kernel = ({WATCH})()
@@ -268,7 +268,7 @@ HANDLED = f"""async () => {{
     }}
     return kernel
 }}"""
-"""Gives it once it has handled what views have sent.
+"""Script that returns the kernel once it has handled what views have sent.
 
 JupyterLab sends their messages and a cell's code on different channels: the later one may be handled first.
 """
@@ -475,7 +475,7 @@ clear_output()
 
 
 def kept(page: Page) -> dict[str, float]:
-    """What the page holds once what nobody needs is gone: nodes, listeners, bytes."""
+    """Count what the page holds after garbage collection: nodes, listeners, bytes."""
     page.wait_for_timeout(1000)
     session = page.context.new_cdp_session(page)
     session.send("HeapProfiler.enable")

@@ -21,9 +21,9 @@ from tests.ui.harness import Host, Lab, Theme, evaluate, open_notebook, run_cell
 __all__ = ["IN_BOTH", "LivePage", "Notebook", "open_live", "said", "starting"]
 
 READY_MS = 60_000
-"""How long the Python of a page may take to start, beside other tests."""
+"""Time that the Python of a page may take to start, beside other tests."""
 LONGEST_CELL_S = 240
-"""How long a cell may take to make a large system."""
+"""Time that a cell may take to make a large system."""
 IN_BOTH = pytest.mark.parametrize("host", ["notebook", "page"], indirect=True)
 """Of a test that `make test` runs in a page, too; `make test-full` runs all of them there."""
 
@@ -43,7 +43,7 @@ def said(page: Page) -> Locator:
 
 
 def starting(page: Page) -> Locator:
-    """What a page says of its Python, above the workbench."""
+    """Locate the page's report on its Python, above the workbench."""
     return page.locator(".anb-starting")
 
 

@@ -167,7 +167,7 @@ def test_a_fork_stands_beside_the_run_with_the_same_clock(page: Page, lab: Lab) 
     expect(bench.locator(".anb-changes").first).to_have_text("algorithm: ring")
 
     def beside() -> bool:
-        """Whether the other picture is beside this one, at the same height."""
+        """Return whether the other picture is beside this one, at the same height."""
         left = bench.locator(".anb-topology").first.bounding_box()
         right = other.locator(".anb-topology").bounding_box()
         assert left

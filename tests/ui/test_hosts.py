@@ -28,7 +28,7 @@ HARMLESS = {
     "voila": r"ERR_NAME_NOT_RESOLVED|@jupyter-notebook/lab-extension",
     "notebook": r"reading 'schema'",  # it raises that at times before anything is opened
 }
-"""What they log by themselves."""
+"""Errors that they log by themselves."""
 
 CELLS = (MAKE.format(size="64 KiB"), SHOW)
 
@@ -100,7 +100,7 @@ def running(folder: Path, command: Sequence[str], url: str) -> Iterator[None]:
 
 
 Host = tuple[Callable[[Path], Path], Callable[[str, int], Sequence[str]], str, str]
-"""What writes the notebook; the command; the address that answers once the server is up; the page."""
+"""Writer of the notebook; the command; the address that answers once the server is up; the page."""
 
 HOSTS: dict[str, Host] = {
     "voila": (

@@ -24,7 +24,7 @@ from tests.ui.harness import (
 )
 
 LESSON_S = 240
-"""How long a lesson may take on a machine that does something else, too."""
+"""Time that a lesson may take on a machine that does something else, too."""
 
 
 def take(page: Page, lab: Lab, name: str) -> None:

@@ -1,4 +1,4 @@
-"""What the controls do beyond the buttons: times, rates, progress, the table, and a kernel that dies."""
+"""Controls beyond the buttons: times, rates, progress, the table, and a kernel that dies."""
 
 from __future__ import annotations
 

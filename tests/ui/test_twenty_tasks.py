@@ -1,4 +1,4 @@
-"""What a new user wants to know, found with the mouse alone, in as many clicks as the documentation says."""
+"""Twenty tasks of a new user, done with the mouse alone, in as many clicks as the documentation says."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.ui.test_workbench import SHOW
 
 DOCUMENT = REPOSITORY / "docs" / "how-to" / "twenty_tasks.md"
 THEME: Any = os.environ.get("ASTRANB_THEME", "light")
-"""What the pictures are taken in."""
+"""Theme of the pictures."""
 GUTTER = 62
 RANK_1 = 62
 """Where the timeline of a workload has a track of rank 1, below its top."""

@@ -461,7 +461,7 @@ def test_it_fits_a_narrow_window(page: Page, lab: Lab) -> None:
 @pytest.mark.slow
 @pytest.mark.fresh_tab
 def test_a_closed_view_leaves_nothing(page: Page, lab: Lab) -> None:
-    """What remains is what JupyterLab keeps of any output (1,000 cycles in `make bench`)."""
+    """JupyterLab keeps something of any output: only that remains (1,000 cycles in `make bench`)."""
     cycles, left = 60, []
     for first in (BARE, OPEN):
         open_notebook(page, lab, [first, CYCLES.format(cycles=15), CYCLES.format(cycles=cycles)])

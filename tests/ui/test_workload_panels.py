@@ -180,7 +180,7 @@ sim = anb.Simulation(None, step)"""
 
 
 def memory_row(sim: Any, rank: int, at_ps: float) -> str:
-    """What the table of GPU memory shows of a rank at a time: GB by parts, their sum, and its share."""
+    """Return the row of the table of GPU memory for a rank at a time: GB by parts, their sum, its share."""
     frame = sim.result.to_dataframe("memory").query(f"rank == {rank} and time_ps <= {int(at_ps)}")
     held = frame.iloc[-1]
     sizes = [f"{held[name] / 1e9:.1f}" for name in (*MEMORY_PARTS, "total") if name != "cache"]

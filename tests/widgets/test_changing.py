@@ -72,7 +72,7 @@ def test_the_panel_is_told_what_can_be_changed(bench):
     assert [p["path"].rpartition(".")[2] for p in found["object"]] == ["bandwidth", "latency", "up"]
     assert found["run"][0]["path"] == "algorithm"
     assert ask(bench, "parameters")[0]["object"] == []
-    assert "there is no object" in ask(bench, "parameters", path="nowhere")[0]["title"]
+    assert "unknown object" in ask(bench, "parameters", path="nowhere")[0]["title"]
     bench.set("gpu[1].l2", "1 us")
     assert ask(bench, "parameters")[0]["edits"] == [[0, "dgx_h100.0.xpu.1.l2", "1 us"]]
 

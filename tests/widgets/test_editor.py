@@ -228,7 +228,7 @@ def test_the_chunks_of_several_collectives_are_drawn_side_by_side() -> None:
 
 
 class Shell:
-    """What the magic needs of IPython."""
+    """IPython's shell, as far as the magic needs it."""
 
     def __init__(self) -> None:
         self.user_ns: dict[str, Any] = {}
@@ -345,7 +345,7 @@ def test_a_parameter_that_the_text_no_longer_has_is_forgotten(monkeypatch: pytes
 
 
 class Notebook:
-    """What the magic needs of a notebook."""
+    """A notebook, as far as the magic needs it."""
 
     def __init__(self, **names: Any) -> None:
         self.user_ns: dict[str, Any] = names
@@ -364,7 +364,7 @@ def test_a_cell_sees_the_notebooks_variables_and_parameters(capsys: pytest.Captu
     assert made.program(4).input_chunks == 8
     with pytest.raises(Unfit, match="pipeline has no parameter 'slice'; did you mean 'slices'"):
         run_cell(shell, line.replace("slices=2", "slice=2"), cell)
-    with pytest.raises(InputError, match="'slices' is no parameter; write slices=16"):
+    with pytest.raises(InputError, match="'slices' is not a parameter with its value; write slices=16"):
         run_cell(shell, line.replace("slices=2", "slices"), cell)
 
 

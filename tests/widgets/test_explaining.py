@@ -1,4 +1,4 @@
-"""What the Explain panel asks and gets, and the objects that a workbench gives to Python."""
+"""Questions and answers of the Explain panel, and the objects that a workbench gives to Python."""
 
 import asyncio
 
@@ -158,7 +158,7 @@ def test_a_wrong_question_is_reported_and_asked_again(bench):
 
 
 def test_a_dot_is_a_line(bench):
-    """What the browser knows of a dot, its link and when it arrives, finds the line."""
+    """The browser's facts about a dot, its link and its arrival, identify the line."""
     bench.sim.goto("900 ns")
     flights, _ = bench.sim.engine.recorder.flights(bench.sim.now_ps, bench.sim.now_ps)
     assert len(flights)

@@ -1,4 +1,4 @@
-"""What a view is sent: only what it lacks, and never what has been taken back."""
+"""A view is sent only what it lacks, and never what has been taken back."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def feed_of(
 
 
 class Browser:
-    """What static/store.js does with the messages: it forgets from ``first`` on, and appends."""
+    """Model of static/store.js: it forgets from ``first`` on, and appends."""
 
     def __init__(self, feed: LineFeed) -> None:
         self.feed = feed

@@ -1,4 +1,4 @@
-"""What the panel of GPU memory is sent, against the table of the result."""
+"""Messages to the panel of GPU memory, against the table of the result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the topology shows in each GPU: its activity, from the first event on, and what it holds."""
+"""Inside of each GPU in the topology: its activity, from the first event on, and its contents."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def feed(collective: str = "all_reduce", size: str = "64 KiB", **options: Any) -
 
 
 def sms(found: LineFeed, at_ps: float | None = None) -> np.ndarray:
-    """How many SMs of each GPU are in each state."""
+    """Return the number of SMs of each GPU in each state."""
     columns = unpack("inside", inside(found, {"at_ps": at_ps})[1])
     return columns["sms"].reshape(-1, len(SM_STATES))
 

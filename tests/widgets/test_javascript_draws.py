@@ -43,7 +43,7 @@ PLAYERS = {
         "page_controls", "live_page",
     ],
 }  # fmt: skip
-"""What opens pages, and all that each is made of: modules that look up, pass on, and draw."""
+"""Scripts of pages, and the modules of each: they look up, pass on, and draw."""
 
 Sent = list[tuple[dict[str, Any], list[bytes]]]
 
@@ -82,7 +82,7 @@ def played(
     messages: list[Any],
     player: tuple[str, str] = ("offline", "createRecording"),
 ) -> Sent:
-    """What views get from a page for messages."""
+    """Return the answers of a page to messages."""
     file = tmp_path / "page"
     file.write_text(packed({**header, "buffers": buffers}))
     assert NODE
@@ -93,7 +93,7 @@ def played(
 
 
 def wishes(sim: anb.Simulation, header: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """What views may ask at any time: all questions, with what the page holds and what it does not."""
+    """Yield the questions that views may ask at any time, with what the page holds and what it does not."""
     for answer in header["answers"]:
         for at_ps in (None, 0, sim.now_ps // 3, sim.now_ps):
             yield answer["question"], {**answer["options"], "at_ps": at_ps, "columns": 300}

@@ -1,4 +1,4 @@
-"""What a saved session holds, and what happens when it cannot be saved."""
+"""A saved session, and one that cannot be saved."""
 
 from __future__ import annotations
 

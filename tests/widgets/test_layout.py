@@ -39,7 +39,7 @@ def test_boxes_are_inside_and_apart(infra: str) -> None:
 
 
 def on_border(box: Box, x: float, y: float) -> bool:
-    """Whether a point is on the border of a box."""
+    """Return whether a point is on the border of a box."""
     across, down = abs(x - box.x) - box.width / 2, abs(y - box.y) - box.height / 2
     return max(across, down) == pytest.approx(0, abs=1e-6)
 

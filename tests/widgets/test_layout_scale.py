@@ -36,7 +36,7 @@ def laid(infra: str, **options: Any) -> tuple[anb.Simulation, Layout]:
 
 
 def check(layout: Layout, used: np.ndarray) -> None:
-    """What holds of every layout."""
+    """Check the laws of every layout."""
     for a in layout.boxes:
         assert a.width / 2 <= a.x <= layout.width - a.width / 2, a
         assert a.height / 2 <= a.y <= layout.height - a.height / 2, a

@@ -1,4 +1,4 @@
-"""What a workbench leaves behind: the page, pictures, pictures that move."""
+"""Exports of a workbench: the page, pictures, animations."""
 
 from __future__ import annotations
 

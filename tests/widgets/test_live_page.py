@@ -84,9 +84,9 @@ def test_a_page_names_what_it_is_made_of(tmp_path: Path) -> None:
 
 
 def test_names_do_not_leave_their_place(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="is no address"):
+    with pytest.raises(InputError, match="is not an address"):
         made(tmp_path, live='x"><script>alert(1)</script>')
-    with pytest.raises(InputError, match="is no address"):
+    with pytest.raises(InputError, match="is not an address"):
         made(tmp_path, live="a; script-src *")
 
 

@@ -1,4 +1,4 @@
-"""What is said of an object holds for the cursor's time: nothing that is past is said to be still to come."""
+"""Facts about an object hold for the cursor's time: nothing in the past is reported as to come."""
 
 import random
 import re
@@ -141,7 +141,7 @@ PANELS: dict[str, list[dict[str, Any]]] = {
     "ranks": [{}],
     "ports": [{}],
 }
-"""What every panel asks that holds for one time."""
+"""Questions of every panel that hold for one time."""
 
 
 def _answer(feed, question, options):

@@ -41,7 +41,7 @@ def small() -> anb.Simulation:
 
 
 class Page:
-    """What a page sees of a run."""
+    """A page's view of a run."""
 
     def __init__(self, sim: anb.Simulation) -> None:
         self.sent: list[tuple[dict[str, Any], list[bytes]]] = []
@@ -277,9 +277,9 @@ def test_a_link_that_is_wrong_leads_nowhere() -> None:
         )
 
     assert "belongs to another page" in page.refused("enter_link", text=made(version=1))
-    assert "no state of a run" in page.refused("enter_link", text=made(state=3))
-    assert page.refused("enter_link", text=made(brought={"kind": "x"})) == "this is no plan of a run"
-    assert page.refused("enter_link", text=7).startswith("text: 7 is no text")
+    assert "not the state of a run" in page.refused("enter_link", text=made(state=3))
+    assert page.refused("enter_link", text=made(brought={"kind": "x"})) == "not a plan of a run"
+    assert page.refused("enter_link", text=7).startswith("text: 7 is not a text")
     assert page.hash == before
     late = made(state={**document["state"], "events": 10**9})
     assert "this run ends after" in page.refused("enter_link", text=late)
@@ -346,7 +346,7 @@ def test_what_is_said_of_a_plan(tmp_path: Path) -> None:
     assert page.refused("open", [b"[]"], name="notes.json").startswith("notes.json: ")
     assert page.refused("run_plan", size="1 KiB") == "page: no plan is open"
     assert page.refused("open", [b"PK\3\4"], name="a.anb").startswith("a.anb: not a saved simulation")
-    assert page.refused("open", name="a.anb") == "a.anb: there is no file"
+    assert page.refused("open", name="a.anb") == "a.anb: the file is missing"
     by_messages = Page(anb.Simulation(*SUBJECTS["workload"]))
     assert "this page simulates whole messages" in by_messages.refused("open", [b"{}"], name="a.json")
 

@@ -1,4 +1,4 @@
-"""What is shown when a run has ended: times, bandwidths, the bound, and the parts of the time."""
+"""The panel at the end of a run: times, bandwidths, the bound, and the parts of the time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What views of large systems ask: hottest links, aggregates, ports, one GPU from within."""
+"""Questions of views of large systems: hottest links, aggregates, ports, one GPU from within."""
 
 from __future__ import annotations
 

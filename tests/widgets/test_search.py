@@ -1,4 +1,4 @@
-"""What the search field finds, and the table of events around the cursor."""
+"""The search field, and the table of events around the cursor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the workbench does, without a browser."""
+"""The workbench without a browser."""
 
 from __future__ import annotations
 

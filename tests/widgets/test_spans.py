@@ -1,4 +1,4 @@
-"""What a timeline is sent: never more than it can draw, and no time lost or made up."""
+"""A timeline is sent no more than it can draw, and no time is lost or made up."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def feed() -> LineFeed:
 
 
 def read(meta: dict[str, Any], buffers: list[bytes], folds: int, tracks: int) -> tuple[Any, Any]:
-    """What static/timeline.js makes of the answer."""
+    """Read the answer like static/timeline.js."""
     shape = (len(meta["present"]), folds, meta["columns"])
     columns = unpack("spans", buffers)
     density = columns["fold_shares"].reshape(shape)

@@ -103,7 +103,7 @@ def test_a_study_runs_its_sweep_and_opens_a_point() -> None:
     for content in ({"type": "open", "point": 99}, {"type": "detail", "point": "0"}, {"type": "nothing"}):
         study._received(study, content, [])
     assert len(messages) == 1
-    with pytest.raises(InputError, match="there is no point 4"):
+    with pytest.raises(InputError, match="unknown point 4"):
         study.choose(4)
     study.close()
 

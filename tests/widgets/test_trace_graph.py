@@ -36,7 +36,7 @@ def step() -> Trace:
 
 
 def asked(graph: Any, question: str, **options: Any) -> tuple[dict[str, Any], list[bytes]]:
-    """What the browser gets for a question."""
+    """Return the browser's answer to a question."""
     got: list[tuple[dict[str, Any], list[bytes]]] = []
     graph.send = lambda content, buffers=(): got.append((content, list(buffers)))
     graph._received(None, {"type": "ask", "id": 7, "question": question, "options": options}, [])

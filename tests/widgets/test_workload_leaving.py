@@ -1,4 +1,4 @@
-"""What the workbench of a workload leaves behind: the page and pictures."""
+"""Exports of a workload's workbench: the page and pictures."""
 
 import json
 import xml.etree.ElementTree as ET
@@ -29,7 +29,7 @@ def bench():
 def tracks_of(
     header: dict[str, Any], buffers: list[bytes], kind: str
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What a page has for the timeline of ranks: the message, and its columns."""
+    """Return a page's data for the timeline of ranks: the message, and its columns."""
     (found,) = (
         one for one in header["answers"] if (one["question"], one["options"]) == ("tracks", {"kind": kind})
     )

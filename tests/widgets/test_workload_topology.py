@@ -79,7 +79,7 @@ def layers() -> anb.Simulation:
 
 
 class Browser:
-    """What ``static/flights.js`` holds of the messages sent to it."""
+    """Model of ``static/flights.js``: the messages sent to it."""
 
     def __init__(self, sim: anb.Simulation) -> None:
         self.feed = OperationFeed(session_of(sim))
@@ -326,7 +326,7 @@ def test_every_moment_of_a_rank_has_one_activity() -> None:
 
 
 def of_some_ranks(sim: anb.Simulation, ranks: list[int]) -> None:
-    """What is worked out for some ranks is what is worked out for all, as far as it is theirs."""
+    """Check that answers for some ranks are those for all, as far as they are theirs."""
     feed = OperationFeed(session_of(sim))
     whole, some = activity_of(sim.engine), doing_of(feed, ranks)
     mine = np.isin(whole.rank, ranks)

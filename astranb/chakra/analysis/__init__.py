@@ -1,1 +1,1 @@
-"""What traces say: times, statistics, modules, differences, pictures."""
+"""Analysis of traces: times, statistics, modules, differences, pictures."""

@@ -1,4 +1,4 @@
-"""What a rank does at each moment: the one node that counts, so that all of its time is given away once."""
+"""Activity of a rank over time: each instant is attributed to exactly one node."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _BEGINS: Final = re.compile(r"rank \d+ begins")
 
 
 class RankTime(NamedTuple):
-    """Where the time of a rank goes.
+    """Time of a rank by activity.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class RankTime(NamedTuple):
 
 
 def activities(trace: Trace) -> Ints:
-    """What each node does, as an index into :data:`ACTIVITIES`; negative for what is none of them.
+    """Return the activity of each node, as an index into :data:`ACTIVITIES`; negative for none of them.
 
     Operations of the host compute only where no device does.
     """
@@ -89,7 +89,7 @@ def activities(trace: Trace) -> Ints:
 
 
 def covered_ns(start: Ints, end: Ints) -> int:
-    """How much time spans cover; where several overlap it counts once."""
+    """Return the time that spans cover; where several overlap it counts once."""
     order = np.argsort(start, kind="stable")
     start, end = start[order], np.maximum.accumulate(end[order])
     before = np.concatenate([start[:1], end[:-1]])

@@ -75,7 +75,7 @@ def compare(first: Trace, second: Trace) -> dict[str, Any]:
 
 
 def _same_structure(first: Trace, second: Trace) -> bool:
-    """Whether rows are of the same types and wait for the same rows."""
+    """Return whether rows are of the same types and wait for the same rows."""
     if len(first) != len(second) or not np.array_equal(first.type, second.type):
         return False
     mine, other = first.parents, second.parents

@@ -30,7 +30,7 @@ _NO_GROUPS: Final[Mapping[str, Sequence[int]]] = {}
 
 @dataclass(frozen=True)
 class TraceStatistics:
-    """What :func:`statistics` finds. Rows are dictionaries: ``pandas.DataFrame(found.operators)`` is a table.
+    """Result of :func:`statistics`. Rows are dictionaries: ``pandas.DataFrame(found.operators)`` is a table.
 
     Attributes
     ----------

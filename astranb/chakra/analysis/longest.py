@@ -42,7 +42,7 @@ class RecordedPath(NamedTuple):
         return int((self.to_ns - self.from_ns).sum())
 
     def shares(self) -> dict[str, int]:
-        """How many ns of it are which activity, gaps, and before a rank began."""
+        """Return the time in ns of each activity on it, of gaps, and before a rank began."""
         took = self.to_ns - self.from_ns
         names = dict(enumerate(ACTIVITIES)) | {-1: "gap", -2: "late start"}
         return {name: int(took[self.activity == number].sum()) for number, name in names.items()}

@@ -52,11 +52,11 @@ class Meetings(NamedTuple):
 
     @property
     def transfer_ns(self) -> Ints:
-        """How long the transfer took."""
+        """Duration of each transfer."""
         return self.end_ns - self.arrival_ns - self.wait_ns
 
     def last(self) -> Ints:
-        """Of each number the place of the last rank to arrive, among the rows: the one that waited least."""
+        """Return for each number the row of the last rank to arrive: the one that waited least."""
         order = np.lexsort((np.arange(len(self.number)), self.wait_ns, self.number))
         return order[np.searchsorted(self.number[order], np.arange(len(self.group)))]
 
@@ -117,7 +117,7 @@ def meetings(traces: Sequence[Trace], times: Sequence[Times]) -> Meetings:
 
 
 def _keys(trace: Trace, some: Ints, names: Sequence[str], rank: int) -> Iterator[tuple[object, ...]]:
-    """What nodes that meet have in common, besides their order."""
+    """Yield for each node a key that nodes which meet share, besides their order."""
     columns = (
         *(trace.type, trace.comm_type, trace.comm_src, trace.comm_dst, trace.comm_tag, trace.comm_size),
         trace.keeps_duration,
@@ -153,7 +153,7 @@ def members_of(name: str, groups: Mapping[str, Sequence[int]], seen: Sequence[in
 
 
 def dimension_of(members: Sequence[int], ranks: int) -> str:
-    """Say along which dimension of a job a group's ranks lie: their number, and from one to the next.
+    """Describe the dimension of a job along which a group's ranks lie: their number, and their distance.
 
     Examples
     --------

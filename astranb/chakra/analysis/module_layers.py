@@ -20,7 +20,7 @@ _MOST_BESIDE: Final = 4  # boxes in a row; more of one layer go into further row
 
 
 class ModuleDrawing(NamedTuple):
-    """Where the children of a module are, and what leads from one to another.
+    """Positions of the children of a module, and the edges between them.
 
     Attributes
     ----------
@@ -119,7 +119,7 @@ def _drawn(count: int, before: Ints, after: Ints) -> tuple[Ints, Ints, Ints]:
 
 
 def _places(parents: list[list[int]]) -> tuple[Ints, Ints]:
-    """Give each child a row below all that it waits for, and a place near to the middle of these."""
+    """Assign each child a row below all that it waits for, and a place near to the middle of these."""
     layer = [0] * len(parents)
     layers: list[list[int]] = []
     for child, some in enumerate(parents):

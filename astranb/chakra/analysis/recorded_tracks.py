@@ -1,4 +1,4 @@
-"""What threads and streams of a job's ranks did when, for views that ask for a window of time."""
+"""Activity of threads and streams of a job's ranks over time, for views that ask for a window of it."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class RecordedTracks:
         return flatten(0, self.end_ns, max(count, 1), len(ACTIVITIES), *spans)
 
     def __len__(self) -> int:
-        """How many spans there are."""
+        """Return the number of spans."""
         return len(self.track)
 
     def _range(self, track: int, from_ns: int, to_ns: int) -> tuple[int, int]:
@@ -114,7 +114,7 @@ class RecordedTracks:
         return begun, max(begun, first + int(np.searchsorted(self._begins[first:last], high)))
 
     def count(self, some: Ints, from_ns: int, to_ns: int) -> int:
-        """How many spans of some tracks a window shows."""
+        """Count the spans of some tracks that a window shows."""
         ranges = [self._range(int(track), from_ns, to_ns) for track in some]
         return sum(last - first for first, last in ranges)
 
@@ -132,7 +132,7 @@ class RecordedTracks:
         return first + int(inside[-1]) if len(inside) else -1
 
     def bands(self) -> tuple[Ints, Ints, Ints, Ints]:
-        """What counts of all that a rank does at once: rank, activity, start and end, by rank and time."""
+        """Spans that count of all that ranks do at once: rank, activity, start and end, by rank and time."""
         parts = [self._by_rank.spans(rank, 0, self.end_ns) for rank in range(len(self.traces))]
         owner = np.repeat(np.arange(len(parts)), [len(state) for state, _, _ in parts])
         state, start, end = (np.concatenate([part[at] for part in parts]).astype(np.int64) for at in range(3))

@@ -1,4 +1,4 @@
-"""Why one job is slower than another: the difference of their times, divided among modules and activities."""
+"""Explanation of a slower job: the difference of two jobs' times, divided among modules and activities."""
 
 from __future__ import annotations
 

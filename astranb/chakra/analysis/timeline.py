@@ -1,4 +1,4 @@
-"""When the nodes of traces begin and end, and on which thread or stream."""
+"""Start and end of the nodes of traces, and the thread or stream of each."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _DAY_US: Final = 24 * 3600 * 10**6
 
 
 class Times(NamedTuple):
-    """When the nodes of a trace begin and end.
+    """Start and end of the nodes of a trace.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ def tracks(trace: Trace) -> tuple[Ints, list[str]]:
 
 
 def lanes(track: Ints, when: Times) -> tuple[Ints, list[tuple[int, int]]]:
-    """Give each node a lane, so that spans of a lane follow or contain each other.
+    """Assign each node a row of its track, so that spans of a row follow or contain each other.
 
     Returns
     -------
@@ -220,7 +220,7 @@ def job_times(traces: Sequence[Trace]) -> list[Times]:
 
 
 def has_starts(trace: Trace) -> bool:
-    """Whether any node has a recorded start."""
+    """Return whether any node has a recorded start."""
     return bool(trace.start_us.any() or trace.has("start_ns").any())
 
 
@@ -243,4 +243,4 @@ def _too_late(trace: Trace, row: int) -> InputError:
 def nothing_takes_time(where: str) -> InputError:
     """The error of a picture of times where all of them are 0: of operations without durations."""
     hint = "simulate it: --system FILE --network FILE; or write durations: chakra generate --gpu h100-sxm"
-    return InputError("no operation has a duration: there is no time to show", where=where, hint=hint)
+    return InputError("no operation has a duration", where=where, hint=hint)

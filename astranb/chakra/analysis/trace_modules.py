@@ -1,4 +1,4 @@
-"""The modules of a graph: a hierarchy of its nodes, as far as it is recorded or their names tell.
+"""The modules of a graph: a hierarchy of its nodes, as recorded or derived from their names.
 
 A PyTorch trace records which operation called which (``ctrl_deps``): a caller is a module. Elsewhere the
 words of names are: ``L3 fwd 0 attn`` lies in ``L3``, ``fwd``, ``0``. A module has at most a hundred children;
@@ -48,7 +48,7 @@ Floats = NDArray[np.float64]
 
 
 class GraphNodes(NamedTuple):
-    """What modules are found from: a row for each node.
+    """Nodes from which modules are found: a row for each node.
 
     Attributes
     ----------
@@ -192,10 +192,12 @@ class ModuleTree:
     def __init__(self, nodes: GraphNodes | Trace, by: str | None = None) -> None:
         self.nodes = nodes = GraphNodes.of(nodes) if isinstance(nodes, Trace) else nodes
         if by not in (None, "callers", "names"):
-            raise InputError(f"modules by {by!r}", where="by", hint="use callers or names")
+            raise InputError(f"unknown kind of modules {by!r}", where="by", hint="use callers or names")
         if by == "callers" and nodes.callers is None:
             hint = "use names; PyTorch execution traces record callers"
-            raise InputError("it does not record which node called which", where=nodes.source, hint=hint)
+            raise InputError(
+                "the trace does not record which node called which", where=nodes.source, hint=hint
+            )
         self.by = by or ("names" if nodes.callers is None else "callers")
         self.count = len(nodes.kind)
         self.notes = nodes.notes
@@ -212,7 +214,7 @@ class ModuleTree:
         self._sum()
 
     def __len__(self) -> int:
-        """How many modules there are."""
+        """Return the number of modules."""
         return len(self.labels)
 
     def _order(self) -> None:
@@ -350,7 +352,7 @@ class ModuleTree:
 
     @cached_property
     def all_edges(self) -> tuple[Ints, FoldedEdges]:
-        """Where the edges of each module begin, and all of them.
+        """First edge of each module, and the edges of all modules.
 
         Each dependency is in one of them: in the innermost module around both of its nodes, between two
         children of it.
@@ -387,7 +389,7 @@ def _first_of(values: Ints) -> tuple[Ints, Ints]:
 
 
 def _notes(trace: Trace, dangling: int) -> list[str]:
-    """What is wrong with the dependencies of a trace."""
+    """List the faults in the dependencies of a trace."""
     found = []
     if again := len(trace.duplicates):
         found.append(f"nodes with the id of another one: {again:,}; dependencies lead to the first")

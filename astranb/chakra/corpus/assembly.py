@@ -70,7 +70,7 @@ class WorkloadAssembly:
 
     @property
     def rows(self) -> int:
-        """How many nodes it has."""
+        """Number of nodes."""
         return len(self._rows)
 
     def _begin(self) -> None:
@@ -91,7 +91,7 @@ class WorkloadAssembly:
             ]
 
     def _to_exchange(self) -> dict[tuple[str, int], int]:
-        """Say how many messages there will be: with earlier stages as they need, with later ones as usual."""
+        """Return the number of messages to come: with earlier stages as needed, with later ones as usual."""
         own, stages = self.own, self._plan[2]
         same = len(self._ends) == stages
         like = dict(self._ends[own] if same else self._ends[0 if own == 0 else min(1, len(self._ends) - 1)])
@@ -114,7 +114,7 @@ class WorkloadAssembly:
         }
 
     def allowed(self) -> np.ndarray:
-        """Say which tokens may follow."""
+        """Return a mask of the tokens that may follow."""
         return np.array([self._allows(at, token) for at, token in enumerate(self._vocabulary.tokens)])
 
     def _allows(self, at: int, token: Token) -> bool:
@@ -161,7 +161,7 @@ class WorkloadAssembly:
         )
 
     def _too_early(self) -> bool:
-        """Say whether the previous stage may send the next message only after it gets one from here."""
+        """Return whether the previous stage gets a message from here before it may send its next one."""
         own, ahead = self.own, self._ahead.get(self.own - 1, [])
         sent = self._done[_SEND, own, own - 1]
         return sent < len(ahead) and self._done[_RECV, own - 1, own] >= ahead[sent]
@@ -337,7 +337,7 @@ def _plain(
 
 
 def _ends(stages: Sequence[GrammarStage], letters: Sequence[Letter]) -> bool:
-    """Say whether stages never wait for one another in a circle."""
+    """Return whether stages never wait for one another in a cycle."""
     keys: list[list[object]] = []  # of each node; ranks begin a collective together
     sends: dict[tuple[int, int, int], object] = {}
     for own, stage in enumerate(stages):

@@ -1,4 +1,4 @@
-"""The recurrent network of :class:`CorpusNetwork`: how it is trained, and asked step by step."""
+"""The recurrent network of :class:`CorpusNetwork`: its training, and its queries step by step."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class SequenceBatch(NamedTuple):
 
 
 class StageNetwork(nn.Module):
-    """Foretells the next token of a stage, its pattern, and bins of its sizes one after the other.
+    """Predicts the next token of a stage, its pattern, and bins of its sizes one after the other.
 
     Parameters
     ----------
@@ -174,7 +174,7 @@ class StageNetwork(nn.Module):
 
 
 class StageWriter:
-    """A stage that is being written: asks the network what comes next, and tells it what was chosen."""
+    """A stage that is being written: queries the network, and passes it what was chosen."""
 
     def __init__(self, network: StageNetwork, conditions: np.ndarray) -> None:
         self._net = network.eval()
@@ -238,7 +238,7 @@ def read_network(path: Path) -> tuple[StageNetwork, dict[str, Any]]:
         network.load_state_dict({name: torch.tensor(one) for name, one in content["weights"].items()})
         return network.eval(), content["document"]
     except (ValueError, KeyError, TypeError, IndexError, RuntimeError, AttributeError):
-        raise InputError("this is no network of a corpus", where=str(path), hint=hint) from None
+        raise InputError("not a network of a corpus", where=str(path), hint=hint) from None
 
 
 def _plain(value: Any, tables: dict[str, np.ndarray]) -> Any:

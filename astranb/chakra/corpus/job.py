@@ -55,19 +55,21 @@ class CorpusJob:
     def __post_init__(self) -> None:
         degrees = (self.tensor, self.data, self.pipeline)
         if min(degrees) < 1 or self.tensor * self.data * self.pipeline != self.ranks:
-            what = f"{self.ranks} traces, and {' x '.join(map(str, degrees))} ranks (tensor, data, pipeline)"
+            what = f"{self.ranks} traces, but {' x '.join(map(str, degrees))} ranks (tensor, data, pipeline)"
             raise InputError(what, where="corpus", hint="their product is the number of ranks")
         if not (self.parameters > 0 and self.batch > 0):
-            raise InputError("parameters or batch is not above 0", where="corpus", hint="leave it out: 1")
+            raise InputError(
+                "parameters and batch must be greater than zero", where="corpus", hint="leave it out: 1"
+            )
 
     @property
     def ranks(self) -> int:
-        """How many ranks there are."""
+        """Number of ranks."""
         return len(self.traces)
 
     @property
     def nodes(self) -> int:
-        """How many nodes all traces have together."""
+        """Number of nodes of all traces together."""
         return sum(map(len, self.traces))
 
     def write(self, prefix: str | Path) -> list[Path]:
@@ -115,7 +117,7 @@ def _read(prefix: Path) -> CorpusJob:
     if groups.exists():
         document = read_document(groups)
         if not isinstance(document.value, dict):
-            raise document.error("the groups are no object", 'write it as {"1": [0, 1]}')
+            raise document.error("the groups must be an object", 'write it as {"1": [0, 1]}')
         for name in document.value:
             members[name] = [one.number(0, len(traces) - 1) for one in document.get(name).items()]
     sizes, degrees = {"parameters": 1.0, "batch": 1.0}, {"tensor": 1, "data": 1, "pipeline": 1}

@@ -72,7 +72,7 @@ class Corpus:
 
 
 class CorpusModel(PlannedModel):
-    """What workloads of a corpus have in common.
+    """Generative model of a corpus: what its workloads share.
 
     Operations are a grammar: an architecture, as letters and modules that are repeated layer by layer,
     with the dependencies between them. How often modules are repeated, and the sizes and durations of

@@ -29,7 +29,7 @@ _PLACES: Final = ("first", "middle", "last")
 
 
 class CorpusNetwork(PlannedModel):
-    """What workloads of a corpus have in common, as a recurrent network (GRU) over nodes knows it.
+    """Generative model of a corpus: a recurrent network (GRU) over the nodes of its workloads.
 
     It writes a stage as a sequence of tokens: a node (kind, group or peer by place, which of the symbols of
     this kind), what it waits for, and bins of its sizes and duration where its symbol is new; or how often

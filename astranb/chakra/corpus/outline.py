@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 SIZES: Final = ("num_ops", "tensor_size", "comm_size", "duration_ns")
-"""What a symbol has a distribution of."""
+"""Values of which a symbol has a distribution."""
 
 
 class GroupRole(NamedTuple):
@@ -43,7 +43,7 @@ class GroupRole(NamedTuple):
 
 
 class Letter(NamedTuple):
-    """What a node is, apart from its sizes."""
+    """A node apart from its sizes."""
 
     type: int
     collective: int
@@ -77,7 +77,7 @@ class GrammarStage:
 
     @property
     def parents(self) -> Sequence[tuple[int, ...]]:
-        """What each node waits for."""
+        """Nodes that each node waits for."""
         return self.modules.parents
 
 
@@ -196,7 +196,7 @@ def _outline(job: CorpusJob, plan: tuple[int, int, int]) -> Outline:
 
 
 def agree(stages: Sequence[GrammarStage], letters: Sequence[Letter]) -> str:
-    """Say whether stages send other messages than they receive, or differ in a group's calls."""
+    """Describe where stages send other messages than they receive, or differ in a group's calls."""
     sent: Counter[tuple[int, ...]] = Counter()
     received: Counter[tuple[int, ...]] = Counter()
     calls: dict[GroupRole, dict[int, list[tuple[int, int]]]] = {}

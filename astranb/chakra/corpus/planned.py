@@ -1,4 +1,4 @@
-"""What all models of a corpus do alike: conditions, plans, totals, nothing verbatim."""
+"""Shared part of all models of a corpus: conditions, plans, totals, nothing verbatim."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ class PlannedModel(ABC):
 
     @abstractmethod
     def _can(self, at: int, stages: int) -> bool:
-        """Say whether a workload of the corpus is an example for so many stages."""
+        """Return whether a workload of the corpus is an example for so many stages."""
 
     @abstractmethod
     def _made(
@@ -147,7 +147,7 @@ class PlannedModel(ABC):
         """
 
     def knows(self, tensor: int, data: int, pipeline: int) -> bool:
-        """Say whether the corpus has a workload that is divided like this, so that one can be drawn."""
+        """Return whether the corpus has a workload that is divided like this, so that one can be drawn."""
         return len(self._fitting((tensor, data, pipeline))) > 0
 
     def _between(self, fits: np.ndarray, random: np.random.Generator) -> np.ndarray:
@@ -180,7 +180,7 @@ class PlannedModel(ABC):
             tensor, _, pipeline = self._plans[usable[0]].tolist()
             data = ranks // (tensor * pipeline)
         if (tensor or 1) * data * (pipeline or 1) != ranks:
-            what = f"{ranks} ranks, and tensor, data, pipeline {tensor or 1}, {data}, {pipeline or 1}"
+            what = f"{ranks} ranks, but tensor, data, pipeline {tensor or 1}, {data}, {pipeline or 1}"
             raise InputError(what, where="sample", hint="their product is the number of ranks")
         return tensor or 1, data, pipeline or 1
 

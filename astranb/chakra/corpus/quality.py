@@ -1,4 +1,4 @@
-"""How near synthetic workloads come to recorded ones, and how far they stay from those learnt from."""
+"""Distance of synthetic workloads from recorded ones, and from those learnt from."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ class Item(NamedTuple):
 
 
 class Budget:
-    """How many messages a stage still has to send to its neighbours, and to receive from them."""
+    """Number of messages that a stage still has to send to its neighbours, and to receive from them."""
 
     def __init__(self, ends: Mapping[tuple[str, int], int]) -> None:
         self.left = Counter(ends)
@@ -91,7 +91,7 @@ class Budget:
 
     @property
     def features(self) -> tuple[float, ...]:
-        """What a place in the sequence is: messages left, near the end also one by one."""
+        """Features of a place in the sequence: messages left, near the end also one by one."""
         made = [np.log1p(self._steps) / 5]
         for end in _ENDS:
             left = max(0, self.left[end])
@@ -272,6 +272,6 @@ def _where(members: tuple[int, ...], own: int, stages: int) -> str:
 
 
 def _patterns(tokens: Sequence[int], stage: GrammarStage, layers: int) -> list[Pattern]:
-    """Tell what each node waits for."""
+    """Return the pattern of nodes that each node waits for."""
     context = PatternContext(layers)
     return [context.pattern_of(*one) for one in zip(tokens, stage.parents, strict=True)]

@@ -1,4 +1,4 @@
-"""What all nodes of a kind do together in a step, given what the workload is a step of."""
+"""Totals of all nodes of a kind in a step, given the workload that it is a step of."""
 
 from __future__ import annotations
 

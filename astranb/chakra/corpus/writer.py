@@ -104,7 +104,7 @@ def _nodes(
     widths: dict[str, int],
     groups: dict[GroupRole, Hole | None],
 ) -> Iterator[tuple[Node, dict[str, Hole]]]:
-    """Return the nodes of a stage, with holes for what differs between its ranks."""
+    """Yield the nodes of a stage, with holes for what differs between its ranks."""
     given = [_attributes(letter, sizes[letter.symbol].tolist()) for letter in outline.letters]
     durations = sizes[:, SIZES.index("duration_ns")]
     for number, (at, parents, tag) in enumerate(outline.expanded(stage, more_layers)):

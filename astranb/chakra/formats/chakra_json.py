@@ -80,7 +80,7 @@ def json_trace(path: str | Path) -> Trace:
     elif len(objects) == 1 and isinstance(objects[0], dict) and "workload_graph" in objects[0]:
         listed = objects[0]["workload_graph"]
         if not isinstance(listed, list):
-            raise InputError("workload_graph is no list", where=where, hint="give the nodes as a list")
+            raise InputError("workload_graph must be a list", where=where, hint="give the nodes as a list")
         objects = listed
     elif objects and isinstance(objects[0], dict) and not any(name in objects[0] for name in _NAMES["id"]):
         first = DocumentNode(objects.pop(0), DocumentSource(f"{where}: the first object"))

@@ -71,7 +71,7 @@ class _FlatBufferReader:
 
     def number(self, form: str, at: int) -> Any:
         if at < 0 or at + struct.calcsize(f"<{form}") > len(self.data):
-            what = f"byte {at:,} of {len(self.data):,} is used"
+            what = f"byte {at:,} is referenced, but the file has {len(self.data):,} bytes"
             raise InputError(what, where=self.source, hint="is the file whole?")
         return struct.unpack_from(f"<{form}", self.data, at)[0]
 

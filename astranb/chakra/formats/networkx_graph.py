@@ -1,4 +1,4 @@
-"""Traces as graphs: NetworkX's, both ways, and GraphML files.
+"""Traces as graphs: conversion from and to NetworkX's, and GraphML files.
 
 A node has its trace's id; ``name``, ``type``, ``start_us``, ``duration_us`` and its attributes; an edge leads
 from a node to one that waits for it, and its ``kind`` is ``data`` or ``control``. GraphML is read and written

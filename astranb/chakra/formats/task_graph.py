@@ -167,7 +167,7 @@ class TaskGraph:
         if len(order) < len(self.tasks):
             stuck = next(number for number, count in enumerate(waits) if count)
             what = f"task {stuck} ({self.tasks[stuck].kind}) waits for itself"
-            raise InputError(what, where=self.where, hint="remove the circle of nexttasks")
+            raise InputError(what, where=self.where, hint="remove the cycle of nexttasks")
         return order
 
 
@@ -218,12 +218,12 @@ class _TaskGraphReader:
     def graph(self, title: str) -> TaskGraph:
         listed = _items(self.document, "tasks")
         if not listed:
-            raise self.document.error("there is no task", "write it with FlexFlow's --taskgraph")
+            raise self.document.error("the task graph has no tasks", "write it with FlexFlow's --taskgraph")
         numbers: dict[int, int] = {}
         for number, one in enumerate(listed):
             name = _number(one, "taskid", 0, _MOST_ID)
             if numbers.setdefault(name, number) != number:
-                raise one.error(f"there are two tasks {name}", "give each an id of its own")
+                raise one.error(f"duplicate task {name}", "give each an id of its own")
         last = self.nodes + self.switches - 1
         return TaskGraph(
             title,
@@ -259,7 +259,7 @@ class _TaskGraphReader:
         following = []
         for node in _items(one, "nexttasks"):
             if (number := numbers.get(node.number(0, _MOST_ID))) is None:
-                raise node.error(f"there is no task {node.brief}", "name existing tasks")
+                raise node.error(f"unknown task {node.brief}", "name existing tasks")
             following.append(number)
         device, unique = self.device(one), tuple(dict.fromkeys(following))
         place = _number(device, "deviceproperty", 0, _MOST_ID)
@@ -270,17 +270,20 @@ class _TaskGraphReader:
                 raise device.error(f"the device joins nodes {ends[0]} and {ends[1]}", "name existing nodes")
             return FlexFlowTask(kind, ends=ends, duration_ns=duration_ns, size=size, following=unique)
         if where not in (_GPU, _CPU):
-            raise one.error(f"{kind} on a {where}", "take a GPU or CPU")
+            raise one.error(f"{kind} cannot run on a {where}", "take a GPU or CPU")
         node_id = _number(device, "nodeid", 0, _MOST_ID)
         rank = place if where == _GPU else node_id * self.gpus_per_node
         if rank >= self.ranks:
-            raise device.error(f"GPU {rank} of {self.ranks}", "count GPUs from 0 (deviceproperty)")
+            raise device.error(
+                f"GPU {rank} is out of range: the cluster has {self.ranks}",
+                "count GPUs from 0 (deviceproperty)",
+            )
         return FlexFlowTask(kind, rank, where == _CPU, duration_ns=duration_ns, following=unique)
 
     def device(self, task: DocumentNode) -> DocumentNode:
         name = _number(task, "deviceid", 0, _MOST_ID)
         if name not in self.devices:
-            raise task.error(f"there is no device {name}", "list it under devices")
+            raise task.error(f"unknown device {name}", "list it under devices")
         return self.devices[name]
 
 

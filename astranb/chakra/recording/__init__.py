@@ -1,1 +1,1 @@
-"""What PyTorch records, and the traces of a job made of it."""
+"""Recordings of PyTorch, and the traces of a job made from them."""

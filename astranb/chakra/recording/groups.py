@@ -1,4 +1,4 @@
-"""Which process group a recorded collective belongs to, and which messages of ranks are one.
+"""Process groups of recorded collectives, and matching of messages between ranks.
 
 NCCL's kernels name their group in newer recordings, gloo's operations never do. A process group executes
 on threads (gloo: two, ``ProcessGroupGloo.cpp``) or a stream of its own, and its ranks call the same
@@ -37,7 +37,7 @@ _Threads: TypeAlias = tuple[tuple[int, tuple[str, ...]], ...]
 
 
 class Matched:
-    """What the messages of all ranks are together.
+    """Messages of all ranks, matched.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class Matched:
 def matched(
     messages: Sequence[list[Message]], groups: Sequence[Mapping[str, _Ranks]], where: Sequence[str]
 ) -> Matched:
-    """Give every message its group, and find its counterparts on the other ranks.
+    """Assign every message its group, and find its counterparts on the other ranks.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ def matched(
 
 
 def alone(messages: Sequence[Message], groups: Mapping[str, _Ranks], world: int) -> Matched:
-    """Return the messages of one rank their groups, without the other ranks: as recorded, else all ranks."""
+    """Assign the messages of one rank their groups, without other ranks: as recorded, else all ranks."""
     everyone = tuple(range(world))
     found = Matched(world)
     for one in messages:
@@ -173,13 +173,13 @@ def _by_thread(messages: Iterable[Message]) -> dict[str, list[Message]]:
 
 
 def _spread(chosen: Iterable[_Threads]) -> int:
-    """How far apart the numbers of a group's threads are: a group starts its threads together."""
+    """Return the spread of the numbers of a group's threads: a group starts its threads together."""
     numbers = ([int(one) for one in some if one.isdecimal()] for option in chosen for _, some in option)
     return sum(max(some) - min(some) for some in numbers if some)
 
 
 def _options(ranks: _Ranks, threads: Sequence[dict[str, list[Message]]]) -> Iterator[_Threads]:
-    """Return the choices of threads on all ranks that call the same collectives at the same times."""
+    """Yield the choices of threads on all ranks that call the same collectives at the same times."""
     if len(ranks) < 2:
         return
     choices: list[dict[tuple[object, ...], list[tuple[str, ...]]]] = []
@@ -197,7 +197,7 @@ def _options(ranks: _Ranks, threads: Sequence[dict[str, list[Message]]]) -> Iter
 
 
 def _at_once(each: Sequence[Message]) -> bool:
-    """Whether nobody leaves a collective before all have come; only the root of one may, or all others."""
+    """Return whether no rank leaves a collective before all have come; only its root may, or all others."""
     if each[0].kind in _ROOTED:
         return True
     return max(one.start for one in each) <= min(one.end for one in each)
@@ -208,7 +208,7 @@ def _merged(threads: dict[str, list[Message]], some: Iterable[str]) -> list[Mess
 
 
 def _called(messages: Iterable[Message]) -> Iterator[object]:
-    """What has to be the same on all ranks: the kind, and the size of those that cannot be uneven."""
+    """Yield what must be the same on all ranks: the kind, and the size of those that cannot be uneven."""
     for one in messages:
         yield one.kind, one.size if one.kind in _EVEN else 0
 

@@ -71,7 +71,7 @@ _NOTHING: Final[dict[str, Any]] = {}
 
 
 def is_communication(kernel: str) -> bool:
-    """Whether a kernel communicates with other ranks, by its name.
+    """Return whether a kernel communicates with other ranks, by its name.
 
     Examples
     --------
@@ -136,7 +136,7 @@ class Event:
 
     @property
     def end(self) -> float:
-        """When it ended."""
+        """Its end."""
         return self.start + self.duration
 
     @property
@@ -161,7 +161,7 @@ class Event:
 
 
 class KinetoTrace(NamedTuple):
-    """What a Kineto trace holds.
+    """Content of a Kineto trace.
 
     Attributes
     ----------

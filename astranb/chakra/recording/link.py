@@ -136,7 +136,7 @@ def _launched(events: list[Event], hosts: list[Event]) -> tuple[dict[int, list[E
     for event in events:
         if event.is_launch:
             if event.correlation in launches:
-                what = f"two launches have the correlation {event.correlation}"
+                what = f"duplicate correlation {event.correlation} of launches"
                 raise event.error(what, "each launch has its own")
             launches[event.correlation] = event
     threads: dict[str, list[Event]] = {}

@@ -122,7 +122,7 @@ class Message:
 
 
 def is_backend(event: Event) -> bool:
-    """Whether a backend on the host (gloo, MPI, UCC) communicates."""
+    """Return whether a backend on the host (gloo, MPI, UCC) communicates."""
     return event.is_host and _BACKEND.fullmatch(event.name) is not None
 
 

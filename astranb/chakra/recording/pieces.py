@@ -1,4 +1,4 @@
-"""What the threads of a host did one after the other, from Kineto's events.
+"""Sequence of operations of each thread of a host, from Kineto's events.
 
 An operation calls others, so its own time is in pieces: before the first one that it calls, between them
 and after the last. A piece waits for the one before it on its thread, and takes as long as recorded. Where a
@@ -23,10 +23,10 @@ from .messages import Message
 __all__ = ["IDLE", "OUTSIDE", "Piece", "explain_pauses", "host_pieces", "let_threads_wait"]
 
 OUTSIDE: Final = "host"
-"""What a piece is called in which no operation runs."""
+"""Name of a piece in which no operation runs."""
 
 IDLE: Final = "idle"
-"""What a piece is called in which a device does nothing, though all that its work waits for has ended."""
+"""Name of a piece in which a device is idle, though all that its work waits for has ended."""
 
 _PAUSE_US: Final = 20.0
 """A longer time without an operation may be a wait for another thread."""
@@ -103,7 +103,7 @@ def host_pieces(events: Iterable[Event], cuts: Iterable[float], begun: float) ->
     at = begun
 
     def account(until: float) -> None:
-        """Return the time until then to the operation that runs."""
+        """Add the time until then to the running operation."""
         nonlocal at
         event = open_[-1] if open_ else None
         rest = until - at

@@ -70,7 +70,7 @@ def pytorch_document(path: str | Path) -> Value:
 
 
 def _is_newer(schema: str) -> bool:
-    """Whether a schema is of a later version than the last known one."""
+    """Return whether a schema is of a later version than the last known one."""
     form = r"(\d{1,9})\.(\d{1,9})\.(\d{1,9})-chakra\.(\d{1,9})\.(\d{1,9})\.(\d{1,9})"
     found, last = re.fullmatch(form, schema, re.ASCII), re.fullmatch(form, SCHEMAS[-1])
     return bool(found and last and tuple(map(int, found.groups())) > tuple(map(int, last.groups())))
@@ -195,7 +195,7 @@ class RecordedOp:
         return [one.number(0, _BIG) for one in (found.items() if key == "sync_dep" else [found])]
 
     def kind(self, ops: dict[int, RecordedOp]) -> NodeType:
-        """Say which type of node it becomes."""
+        """Return the type of node that it becomes."""
         if "process_group:init" in self.name:
             return NodeType.METADATA
         if self.is_gpu and "ncclDevKernel_SendRecv" in self.name:

@@ -29,11 +29,11 @@ __all__ = ["LinkedJob", "RankFiles", "link_job", "recorded_files", "write_job"]
 _HOST: Final = ("cpu_op", "user_annotation")
 _STEP: Final = "ProfilerStep"
 _LOOKAHEAD: Final = 64
-"""How many operations of a host trace may be missing in Kineto's at one place."""
+"""Number of operations of a host trace that may be missing in Kineto's at one place."""
 
 
 class RankFiles(NamedTuple):
-    """What one rank recorded: the host trace of ``ExecutionTraceObserver``, and Kineto's.
+    """Recording of one rank: the host trace of ``ExecutionTraceObserver``, and Kineto's.
 
     Without the former there are no tensors: sizes are those that Kineto gives with NCCL's kernels.
     """
@@ -101,7 +101,7 @@ def recorded_files(prefix: str | Path) -> list[RankFiles]:
         found.append(RankFiles(hosts[0] if hosts else None, devices[0]))
     if not found:
         hint = "record the job with astranb.chakra.record(PREFIX), or give a host trace and Kineto's"
-        raise InputError("there is no recording", where=f"{prefix}.0.et.json", hint=hint)
+        raise InputError("no recording found", where=f"{prefix}.0.et.json", hint=hint)
     return found
 
 
@@ -193,14 +193,14 @@ def _unknown(messages: Sequence[Message]) -> list[str]:
 
 
 def _one_job(ranks: Sequence[_Recording]) -> None:
-    """Refuse recordings of different jobs, or of some ranks only."""
+    """Check that recordings are of one job, and of all of its ranks."""
     for number, one in enumerate(ranks):
         where = str(one.files.device)
         if one.world > 0 and one.world != len(ranks):
-            what = f"a recording of {one.world} ranks, and {len(ranks)} are given"
+            what = f"the recording is of {one.world} ranks, but {len(ranks)} are given"
             raise InputError(what, where=where, hint="give those of all ranks of one job")
         if one.rank >= 0 and one.rank != number:
-            what = f"the recording of rank {one.rank}, in the place of rank {number}'s"
+            what = f"the recording of rank {one.rank} is in the place of rank {number}'s"
             raise InputError(what, where=where, hint="give the ranks of one job in their order")
         for key, value in one.about.items():
             if value != ranks[0].about.get(key, value):
@@ -260,16 +260,16 @@ class _Recording:
 
     @property
     def begun(self) -> float:
-        """When the recording began, by the clock of the host."""
+        """Start of the recording, by the clock of the host."""
         return self.base_us + self.start
 
     @property
     def ended(self) -> float:
-        """When it ended."""
+        """End of the recording."""
         return self.base_us + self.end
 
     def _is_in_steps(self, one: Event) -> bool:
-        """Whether something began in the recorded steps: what did not, other ranks may not have recorded."""
+        """Return whether something began in the recorded steps; other ranks may not have recorded more."""
         steps = self.steps
         return not steps or min(s.start for s in steps) <= one.start < max(s.end for s in steps)
 
@@ -520,7 +520,7 @@ def _has_tensors(op: Value) -> bool:
 
 
 def _inside(one: Event, spans: dict[str, list[Event]]) -> bool:
-    """Whether a backend's operation on the same thread has called it."""
+    """Return whether a backend's operation on the same thread has called it."""
     return any(span.start <= one.start and one.end <= span.end for span in spans.get(one.thread, ()))
 
 

@@ -124,7 +124,7 @@ class Parallelism:
                 what = f"{value} is out of range"
                 raise InputError(what, where=field.name, hint=f"take {low} to {MOST_RANKS}")
         if self.zero > 3:
-            raise InputError(f"there is no stage {self.zero} of ZeRO", where="zero", hint="take 0 to 3")
+            raise InputError(f"unknown ZeRO stage {self.zero}", where="zero", hint="take 0 to 3")
         if self.data % self.expert:
             what = f"expert parallelism {self.expert} does not divide data parallelism {self.data}"
             hint = f"{take_divisor(self.data)}: experts are spread over data-parallel ranks"
@@ -211,7 +211,7 @@ class Parallelism:
         ]
 
     def groups(self) -> Iterator[tuple[str, list[int]]]:
-        """Return all groups of more than one rank and fewer than all, each once, in a fixed order."""
+        """Yield all groups of more than one rank and fewer than all, each once, in a fixed order."""
         for name in GROUPS:
             if 1 < self.size(name) < self.ranks:
                 seen: set[int] = set()

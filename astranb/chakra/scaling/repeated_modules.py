@@ -135,7 +135,7 @@ def _led(
     number, like, repeat = place
 
     def _step(there: int, segment: int, position: int) -> int:
-        """Whether a repetition beside waits for the one beside, in the same (1) or the other order (-1)."""
+        """Return whether a repetition waits for the one beside it, in the same (1) or opposite order (-1)."""
         for way, others in near:
             nodes = [where[one] for one in others]
             found = [one - there for at, one, place in nodes if (at, place) == (segment, position)]

@@ -93,7 +93,7 @@ def layers_of(programs: Sequence[Sequence[StageRow]]) -> int:
 
 
 def _is_whole(rows: Sequence[StageRow], modules: RepeatedModules, layers: int) -> bool:
-    """Whether the computations of layers are in modules that are repeated as often, and none outside."""
+    """Return whether layers compute only in modules, which are all repeated equally often."""
     inside: set[object] = set()
     outside: set[object] = set()
     for start, period, repeats in modules.segments:
@@ -220,7 +220,7 @@ class _Units:
 
 
 def _passes(ahead: int, microbatches: int, *, together: bool) -> Iterator[tuple[bool, int]]:
-    """Return the passes in order: whether forward, and the microbatch; of the last stage both are one."""
+    """Yield the passes in order: whether forward, and the microbatch; of the last stage both are one."""
     for number in range(ahead):
         yield True, number
     for number in range(microbatches):

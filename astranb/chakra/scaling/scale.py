@@ -95,7 +95,7 @@ class ScaledJob:
             what = "stages do not repeat as many equal layers, which could be divided anew"
             raise InputError(what, where=where, hint="keep the number of stages")
         if layers * was % now or layers * was // now < 2:
-            what = f"{layers * was} layers in {now} stages"
+            what = f"{layers * was} layers do not divide among {now} stages"
             hint = "take a number that divides them, with two or more for each"
             raise InputError(what, where=where, hint=hint)
         more = layers * was // now - layers
@@ -112,14 +112,14 @@ class ScaledJob:
         return found
 
     def _refuse_shifts(self, job: TracedJob) -> None:
-        """Refuse messages between replicas or parts that cannot be repeated."""
+        """Check that no message goes between replicas or parts that cannot be repeated."""
         for rank, one in self._sources.items():
             for shift in {peer for peer in one.peers if isinstance(peer, tuple)}:
                 for axis, far in zip(_AXES, shift, strict=True):
                     was, now = getattr(self.traced, axis), getattr(self.plan, axis)
                     apart = now % was or (axis == "pipeline" and now != was)
                     if far and (apart or len(job.traces) < job.ranks):
-                        why = f"{now} is no multiple" if apart else "not all ranks were traced"
+                        why = f"{now} is not a multiple" if apart else "not all ranks were traced"
                         what = (
                             f"rank {rank} sends to or receives from another rank of {axis} {was}, and {why}"
                         )
@@ -138,7 +138,7 @@ class ScaledJob:
 
     @property
     def programs(self) -> int:
-        """How many different traces there are, but for groups and peers."""
+        """Number of different traces, but for groups and peers."""
         return len(self._programs)
 
     def in_stage(self, stage: int) -> list[ScaledRank]:
@@ -149,7 +149,7 @@ class ScaledJob:
         return self.source(rank), self.plan.stage(rank)
 
     def source(self, rank: int) -> int:
-        """Give the traced rank whose trace a rank has: the one in its place, in turn, or one of its stage."""
+        """Return the traced rank whose trace a rank has: that in its place, in turn, or one of its stage."""
         part, context, replica, stage = self.plan.place(rank)
         one = self.traced
         like = self._like(stage)
@@ -197,7 +197,7 @@ class ScaledJob:
             There is no such rank.
         """
         if not 0 <= rank < self.ranks:
-            raise InputError(f"there is no rank {rank}", where="rank", hint=f"take 0 to {self.ranks - 1}")
+            raise InputError(f"unknown rank {rank}", where="rank", hint=f"take 0 to {self.ranks - 1}")
         at = self._program_of[self._variant(rank)]
         program = self._programs[at]
         values: dict[str, int | str] = {OWN: rank}
@@ -254,7 +254,7 @@ _NOTES: Final = {
     "lists": ("lists of groups", "those in metadata nodes are emptied: PREFIX.groups.json has the groups"),
     "durations": ("durations of communication", "as recorded by the few ranks; a simulation takes its own"),
 }
-"""What is assumed where traces have something, by its mark."""
+"""Assumptions where traces have something, by its mark."""
 
 
 def _width(value: int | str) -> int:
@@ -345,7 +345,7 @@ def scale(
         if ranks is not None and "data" not in given:
             one = replace(base, **given | {"data": 1, "expert": 1})
             if ranks < 1 or ranks % one.ranks:
-                what = f"{ranks:,} ranks are no multiple of the {one.ranks:,} of a replica ({plan_text(one)})"
+                what = f"{ranks:,} ranks are not a multiple of a replica's {one.ranks:,} ({plan_text(one)})"
                 raise InputError(what, where="ranks", hint="give a multiple, or other degrees")
             given["data"] = ranks // one.ranks
         wanted = replace(base, **given)

@@ -1,4 +1,4 @@
-"""How many times as much the operations of a scaled job are, by what they are for."""
+"""Factors by which the operations of a scaled job grow, by their purpose."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _STAGES: Final = 2
 
 @dataclass(frozen=True)
 class ScaleRules:
-    """How many times as much the operations of the wanted job are, from the traced one's."""
+    """Factors by which the operations of the wanted job grow, from the traced one's."""
 
     traced: Parallelism
     target: Parallelism
@@ -29,9 +29,13 @@ class ScaleRules:
     update_ns: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse what does not follow from the traces."""
+        """Check that everything asked for follows from the traces."""
         if self.micro < 1:
-            raise InputError(f"{self.micro} times the sequences", where="micro", hint="take 1 or more")
+            raise InputError(
+                f"the factor of the sequences must be positive, got {self.micro}",
+                where="micro",
+                hint="take 1 or more",
+            )
         fixed = {
             "context": "rings over another number of parts are other operations",
             "interleave": "chunks of a stage are other passes",
@@ -74,7 +78,7 @@ class ScaleRules:
 
     @property
     def assumptions(self) -> dict[str, str]:
-        """What the rules assume, by subject; empty where nothing is scaled."""
+        """Assumptions of the rules, by subject; empty where nothing is scaled."""
         found = {}
         if self.replicas != 1:
             found["data parallelism"] = (

@@ -1,4 +1,4 @@
-"""What a traced rank does in a scaled job: its nodes with other sizes, and holes for groups and peers."""
+"""Nodes of a traced rank in a scaled job: with other sizes, and holes for groups and peers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _QUEUES: Final = {
     int(NodeType.COMM_COLL): "communicate", int(NodeType.MEM_LOAD): "memory",
     int(NodeType.MEM_STORE): "memory",
 }  # fmt: skip
-"""What is done one after another in a trace that was written so."""
+"""Queues of nodes that run one after another in a trace that was written so."""
 _MEMORY: Final = (NodeType.MEM_LOAD, NodeType.MEM_STORE)
 _NO_GROUPS: Final = ("['[]']", "[[]]", "['String']")
 _ROOTS: Final = {
@@ -43,7 +43,7 @@ _ROOTS: Final = {
 
 
 class ScaledRank:
-    """What a traced rank does in the scaled job, but for group and peer numbers.
+    """Trace of a traced rank in the scaled job, but for group and peer numbers.
 
     Attributes
     ----------
@@ -112,7 +112,7 @@ class ScaledRank:
         return found
 
     def _scaled(self) -> Iterator[Node]:
-        """Return the nodes of the scaled job, and remember what is to be filled in."""
+        """Yield the nodes of the scaled job, and remember what is to be filled in."""
         trace, rules = self._trace, self._rules
         updates = self._update_rows
         host = trace.is_cpu_op & (trace.type == NodeType.COMP)
@@ -246,7 +246,7 @@ class ScaledRank:
             self.notes.add("exchange")
 
     def _spans(self, role: str) -> bool:
-        """Whether a group has fewer than all ranks, and so a number."""
+        """Return whether a group has fewer than all ranks, and so a number."""
         return role == ALONE or self._rules.target.size(role) < self._rules.target.ranks
 
     def _key(self, what: str, value: Any) -> str:

@@ -39,7 +39,7 @@ trace may have two steps. Those of partial products begin in the first layer."""
 _FEW: Final = 4  # computations of a trace that say nothing about forward and backward passes
 
 Shift: TypeAlias = tuple[int, int, int, int]
-"""How far a peer is from a rank: in parts of matrices, parts of the sequence, replicas and stages."""
+"""Distance of a peer from a rank: in parts of matrices, parts of the sequence, replicas and stages."""
 
 
 class _Use(NamedTuple):
@@ -53,7 +53,7 @@ class _Use(NamedTuple):
 
 
 class TracedJob:
-    """What was traced of a job.
+    """Traces of a job, with its groups.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ class TracedJob:
             return tuple(range(self.ranks))
         if name not in self.groups:
             hint = near(name, self.groups) if self.groups else "give the groups (--comm-group)"
-            raise InputError(f"there is no group {name[:40]!r} (pg_name)", where=self.where, hint=hint)
+            raise InputError(f"unknown group {name[:40]!r} (pg_name)", where=self.where, hint=hint)
         found = self.groups[name]
         if rank not in found:
             what = f"rank {rank} takes part in a collective of group {name}, which has other ranks"
@@ -203,7 +203,7 @@ def traced_job(
     elif not isinstance(traces, Mapping):
         traces = dict(enumerate(traces))
     if not traces:
-        raise InputError("there is no trace", where=where, hint="give one of each stage")
+        raise InputError("no traces are given", where=where, hint="give one of each stage")
     if isinstance(groups, str | Path):
         groups = read_groups(groups, MOST_RANKS)
     members = {str(name): some for name, some in (groups or {}).items()}

@@ -40,7 +40,7 @@ class TraceCase:
 
 @dataclass(frozen=True)
 class _CaseRank:
-    """What a rank's trace is written from."""
+    """Inputs of a rank's trace."""
 
     step: TraceBuilder
     rank: int
@@ -135,7 +135,7 @@ _WRITERS: Final[dict[str, tuple[str, _Writer]]] = {
 }
 
 CASES: Final = {name: text for name, (text, _) in _WRITERS.items()}
-"""What each case has, by its name."""
+"""Description of each case, by its name."""
 
 
 def case(
@@ -166,14 +166,16 @@ def case(
     ([5, 6, 5, 6], 3)
     """
     if name not in _WRITERS:
-        raise InputError(f"there is no case {name[:60]!r}", where="case", hint=near(name, _WRITERS))
+        raise InputError(f"unknown case {name[:60]!r}", where="case", hint=near(name, _WRITERS))
     for what, value in (("npus", npus), ("duration_us", duration_us), ("tensor_size", tensor_size),
                         ("comm_size", comm_size)):  # fmt: skip
         if not 1 <= value <= (MOST_RANKS if what == "npus" else 1 << 40):
             raise InputError(f"{value} is out of range", where=what, hint="take 1 or more")
     pairs = name in ("one_comm_send_node", "one_comm_recv_node", "two_comm_groups_allreduce")
     if pairs and npus % 2:
-        raise InputError(f"{npus} ranks in pairs or halves", where=name, hint="take an even number")
+        raise InputError(
+            f"{npus} ranks do not divide into pairs or halves", where=name, hint="take an even number"
+        )
     traces: list[Trace] = []
     for rank in range(npus):
         if rank and not pairs:

@@ -21,7 +21,7 @@ _SHOWN = 6
 
 
 def check(trace: Trace) -> None:
-    """Refuse a trace that cannot be run.
+    """Check that a trace can be run; raise InputError if it cannot.
 
     Every node needs a unique id and a known type, every dependency must exist, and dependencies
     must not form a cycle. Sizes must not be negative, and a collective needs its type.

@@ -119,7 +119,7 @@ class Attributes:
         self._kind[declared.owner], self._bits[declared.owner] = declared.number, declared.value
 
     def has(self, name: str) -> NDArray[np.bool_]:
-        """Whether each node has an attribute."""
+        """Return whether each node has an attribute."""
         there = np.zeros(self._rows, bool)
         there[self._node[self._which(name)]] = True
         return there

@@ -1,4 +1,4 @@
-"""Everything that is wrong with a trace, or between the traces of a job: counts and examples."""
+"""Faults of a trace, or between the traces of a job: counts and examples."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ __all__ = ["Feeder", "IssuePlace", "IssueQueue", "issue_order", "issue_places"]
 
 
 class IssuePlace(IntEnum):
-    """What a node occupies; a rank has one of each, and nothing is always free."""
+    """Resource that a node occupies; a rank has one of each, and nothing is always free."""
 
     CPU = 0
     GPU = 1
@@ -222,7 +222,7 @@ class Feeder:
         self._left = len(rows)
 
     def __len__(self) -> int:
-        """How many nodes have not ended."""
+        """Return the number of nodes that have not ended."""
         return self._left
 
     def __iter__(self) -> Iterator[int]:
@@ -264,7 +264,7 @@ class Feeder:
     def _known(self, node: int) -> int:
         place = self._place_of.get(node, -1)
         if place < 0:
-            raise InputError(f"there is no node {node} to issue", where=self._trace.source)
+            raise InputError(f"unknown node {node}", where=self._trace.source)
         return place
 
     def _issued(self, node: int) -> int:

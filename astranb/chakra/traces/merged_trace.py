@@ -58,7 +58,7 @@ def merge(traces: Sequence[Trace], groups: str | None = None, *, source: str = "
     True
     """
     if not traces:
-        raise InputError("there is no trace to merge", where=source)
+        raise InputError("no traces to merge", where=source)
     shifts, shift = [], 0
     for trace in traces:
         if is_merged(trace) or trace.has(_RANK).any():
@@ -118,7 +118,7 @@ def split(trace: Trace) -> list[Trace]:
 
 
 def is_merged(trace: Trace) -> bool:
-    """Whether a trace holds the nodes of several ranks."""
+    """Return whether a trace holds the nodes of several ranks."""
     return {"merged_heads", "merged_shifts"} <= trace.metadata.keys()
 
 
@@ -190,7 +190,7 @@ def _at_once(trace: Trace, rows: Ints, shift: int, rank: int | None) -> bytes | 
 
 
 def _all_named_rank(trace: Trace, start: Ints, end: Ints) -> bool:
-    """Whether attributes are ``merged_rank``, written as :func:`merge` writes it."""
+    """Return whether attributes are ``merged_rank``, written as :func:`merge` writes it."""
     usual = encode_attribute(10, _RANK, Attribute(0, "int32_val"))[2:-1]
     stream = np.frombuffer(trace.data, np.uint8)
     return bool((end - start > len(usual)).all()) and all(
@@ -206,7 +206,7 @@ def _assembled(
     more = np.uint64(shift)
 
     def first(least: int) -> Ints:
-        """Where the first field with at least this number begins in each node."""
+        """Return the position in each node of the first field with at least this number."""
         at = end.copy()
         some = np.flatnonzero(number >= least)[::-1]
         at[owner[some]] = begun[some]

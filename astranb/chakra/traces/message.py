@@ -172,7 +172,7 @@ def attribute_of(name: str, value: Value | Attribute) -> Attribute:
     """
     if isinstance(value, Attribute):
         if value.kind and value.kind not in NUMBERS:
-            raise InputError(f"no kind {value.kind!r}", where=name, hint=near(value.kind, NUMBERS))
+            raise InputError(f"unknown kind {value.kind!r}", where=name, hint=near(value.kind, NUMBERS))
         if value.kind or value.value is None:
             return value
         return attribute_of(name, value.value)._replace(doc=value.doc)

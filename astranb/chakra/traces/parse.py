@@ -85,7 +85,7 @@ class TraceReader:
         return Distinct(index, tuple(span.decode("utf-8", "surrogateescape") for span in spans))
 
     def has(self, number: int) -> NDArray[np.bool_]:
-        """Whether each node has a field."""
+        """Return whether each node has a field."""
         mask = np.zeros(self._rows, bool)
         mask[self._found.owner[self._found.number == number]] = True
         return mask

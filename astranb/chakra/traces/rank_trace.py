@@ -40,7 +40,7 @@ _READ: Final = frozenset(
         *("has_inputs", "head", "_start", "_end", "_attributes"),
     )
 )
-"""What is read from the bytes."""
+"""Attributes that are read from the bytes."""
 
 
 class Trace:
@@ -162,11 +162,11 @@ class Trace:
         return cls(b"".join(messages), source)
 
     def __len__(self) -> int:
-        """How many nodes there are."""
+        """Return the number of nodes."""
         return len(self._start)
 
     def __eq__(self, other: object) -> bool:
-        """Whether two traces hold the same."""
+        """Return whether two traces hold the same."""
         return isinstance(other, Trace) and self.data == other.data
 
     def __hash__(self) -> int:
@@ -179,7 +179,7 @@ class Trace:
 
     @property
     def spans(self) -> tuple[Ints, Ints]:
-        """Where in :attr:`data` each node begins, behind its length, and ends."""
+        """Beginning of each node in :attr:`data`, behind its length, and its end."""
         return self._start, self._end
 
     def message(self, row: int) -> bytes:
@@ -209,7 +209,7 @@ class Trace:
         return tuple(self._attributes.words)
 
     def has(self, name: str) -> NDArray[np.bool_]:
-        """Whether each node has an attribute."""
+        """Return whether each node has an attribute."""
         return self._attributes.has(name)
 
     def integers(self, name: str, default: int = 0) -> Ints:

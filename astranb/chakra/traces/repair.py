@@ -1,4 +1,4 @@
-"""Repair what can be repaired safely in a trace, and say what was done."""
+"""Repair what can be repaired safely in a trace, and report what was done."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def _sound(trace: Trace) -> tuple[Trace, list[str]]:
 
 
 def _distinct(trace: Trace) -> tuple[Trace, list[str]]:
-    """Return nodes ids of their own, and drop copies."""
+    """Assign nodes unique ids, and drop copies."""
     dropped, renumbered = _duplicates(trace)
     if not dropped and not renumbered:
         return trace, []

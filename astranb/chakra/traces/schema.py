@@ -31,7 +31,7 @@ VERSION: Final = "0.0.4"
 
 Plain: TypeAlias = "bool | int | float | str | bytes"
 Value: TypeAlias = "Plain | tuple[Plain, ...] | None"
-"""What an attribute can hold; None is an attribute without a value."""
+"""Type of an attribute's value; None is an attribute without a value."""
 
 
 class NodeType(IntEnum):
@@ -63,7 +63,7 @@ class CollectiveType(IntEnum):
 
 
 class ValueLayout(NamedTuple):
-    """How one element of an attribute is encoded."""
+    """Encoding of one element of an attribute."""
 
     name: str  # in the schema: int64, bool, string
     wire: int

@@ -41,7 +41,7 @@ def durations_note(missing: int, computations: int, first: str) -> list[str]:
 
 
 def untimed(trace: Trace) -> NDArray[np.bool_]:
-    """Whether each node is a computation without a recorded duration, in microseconds or nanoseconds."""
+    """Return whether each node is a computation without a recorded duration."""
     timed = (trace.duration_us > 0) | trace.has("duration_ns")
     return np.asarray((trace.type == NodeType.COMP) & ~timed)
 

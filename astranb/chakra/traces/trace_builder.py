@@ -64,7 +64,7 @@ class TraceBuilder:
         self._device, self._cpu = (self._attributes({"is_cpu_op": cpu}) for cpu in (False, True))
 
     def __len__(self) -> int:
-        """How many nodes there are so far."""
+        """Return the number of nodes so far."""
         return len(self._rows)
 
     def add(
@@ -170,7 +170,7 @@ class TraceBuilder:
         """
         if collective not in _COLLECTIVES:
             hint = near(collective, _COLLECTIVES)
-            raise InputError(f"there is no collective {collective!r} in Chakra", where=name, hint=hint)
+            raise InputError(f"Chakra has no collective {collective!r}", where=name, hint=hint)
         name = name or collective
         size = _size(size, "size", name)
         involved = None if dims is None else tuple(bool(one) for one in dims)
@@ -325,7 +325,7 @@ class TraceBuilder:
         for one in ids:
             if not 0 <= one < len(self):
                 raise InputError(
-                    f"there is no node {one} yet", where=f"after= of {name!r}", hint="add it before"
+                    f"node {one} does not exist yet", where=f"after= of {name!r}", hint="add it before"
                 )
         return ids
 
@@ -369,7 +369,7 @@ def _size(size: int | str, what: str, name: str) -> int:
 
 
 def _prefix(name: str) -> bytes:
-    """What is before the number in an attribute: its length without the number's, its name, the tag."""
+    """Return the bytes before an attribute's number: the length without the number's, the name, the tag."""
     number = NUMBERS[KIND_OF[name]]
     inner = text(1, name) + varint(number << 3 | ATTRIBUTE_KINDS[number].wire)
     return varint(10 << 3 | LENGTH) + varint(len(inner)) + inner

@@ -75,7 +75,7 @@ def _trace(data: bytes, where: str) -> Trace:
 
 
 def begins_as_text(data: bytes) -> bool:
-    """Whether it is text, and so no trace: a trace has bytes near its beginning that no text has."""
+    """Return whether it is text, and so no trace: a trace has bytes near its beginning that no text has."""
     begin = data[:_BEGUN]
     if not begin or any(byte < _BLANK and byte not in b"\t\n\r" for byte in begin):
         return False

@@ -33,7 +33,7 @@ VARINT: Final = 0
 FIXED64: Final = 1
 LENGTH: Final = 2
 FIXED32: Final = 5
-"""How a value is laid out: its wire type."""
+"""Wire types: how the bytes of a value are laid out."""
 
 _FIELDS: Final = 0
 _FRAMES: Final = 1

@@ -1,4 +1,4 @@
-"""What a library chooses among, and what it chose."""
+"""Candidates of a library, and its choice."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class LibraryCandidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LibraryChoice:
-    """What a library runs for one collective of one size on one machine.
+    """Choice of a library for one collective of one size on one machine.
 
     Attributes
     ----------
@@ -91,7 +91,7 @@ class LibraryChoice:
 
     @property
     def launch(self) -> str:
-        """What its kernels cost to launch, as ``launch=`` of a simulation takes it.
+        """Launch cost of its kernels, as ``launch=`` of a simulation takes it.
 
         The GPU's launch and the library's base latency; RCCL's table counts launches too, and the tests
         of MSCCL++ replay a graph.

@@ -69,7 +69,7 @@ _PROXY_US: Final = {
     ("Ring", "LL128"): 0.7,
     ("NVLSTree", "Simple"): 10.6,
 }
-"""What the table has for a hop between nodes, less what the hop takes when NICs alone are simulated: 3.3 us
+"""Latency of a hop between nodes in the table, less that of the hop when NICs alone are simulated: 3.3 us
 for packets; of the hierarchical algorithm, which stands for NVLSTree, a third of what is missing of 66.8 us
 on two nodes."""
 

@@ -79,7 +79,7 @@ class ChannelGraph:
 
 @dataclass(frozen=True, slots=True)
 class ChannelGraphs:
-    """What the search found.
+    """Result of the search.
 
     Attributes
     ----------

@@ -26,7 +26,7 @@ _BOX: Final = 8
 
 _BASE_US: Final = {"LL": 12.0, "Simple": 17.0}
 _SAVED_US: Final = 6.2
-"""What a replay in a graph saves of the base latency, which counts a launch: 1 KiB of all-reduce on eight
+"""Time that a replay in a graph saves of the base latency, which counts a launch: 1 KiB all-reduce on eight
 MI300X takes 13.67 us launched one by one, 7.47 in a graph (ROCm/rocm-blogs c263176, mi300x-rccl-xgmi)."""
 _HOP_US: Final = {"Tree": {"LL": 0.9, "Simple": 2.3}, "Ring": {"LL": 0.8, "Simple": 2.1}}
 _NET_HOP_US: Final = {"Tree": {"LL": 10.5, "Simple": 25.0}, "Ring": {"LL": 9.5, "Simple": 320.0}}

@@ -1,4 +1,4 @@
-"""What a communication library sees of a machine: GPUs and nodes, NVLink or xGMI, NICs, the processor.
+"""A communication library's view of a machine: GPUs and nodes, NVLink or xGMI, NICs, the processor.
 
 NCCL counts links and gives each a rate of its own, below the data sheet's; these rates are used here,
 because its choices follow from them. Source: NVIDIA/nccl @5067397c, ``src/graph/topo.h``
@@ -30,7 +30,7 @@ _INTEL, _AMD_CPU = ("upi", "qpi"), ("xgmi",)
 
 @dataclass(frozen=True)
 class LibraryView:
-    """What a library knows of the machine when it chooses.
+    """Properties of the machine that a library knows when it chooses.
 
     Attributes
     ----------
@@ -81,7 +81,7 @@ class LibraryView:
 
     @property
     def link_GBps(self) -> float:  # noqa: N802 - unit in the name
-        """What the library takes one NVLink or xGMI link for."""
+        """Bandwidth that the library assumes for one NVLink or xGMI link."""
         return (
             _XGMI_GBPS if self.amd else next(rate for least, rate in _NVLINK_GBPS if self.capability >= least)
         )
@@ -156,7 +156,7 @@ def _nics(graph: NodeGraph) -> tuple[int, float]:
 
 
 def _cpu(graph: NodeGraph) -> str:
-    """Tell the processor's vendor by the link that joins the sockets."""
+    """Return the processor's vendor, by the link that joins the sockets."""
     between = (graph.kind[graph.a] == NodeKind.CPU) & (graph.kind[graph.b] == NodeKind.CPU)
     types = {graph.links[number].type for number in graph.link[between]}
     return "intel" if types & {*_INTEL} else "amd" if types & {*_AMD_CPU} else ""

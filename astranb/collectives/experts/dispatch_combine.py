@@ -74,7 +74,7 @@ class Exchange(Collective):
     routed: ClassVar = True
 
     def __post_init__(self) -> None:
-        """Refuse what no exchange can be."""
+        """Check that the exchange is possible."""
         super().__post_init__()
         if (self.name, self.algorithm) not in _WRITERS:
             raise InputError(
@@ -141,7 +141,9 @@ class Exchange(Collective):
         joined = Shape(shape) if isinstance(shape, int) else shape or Shape(ranks)
         if ranks < 2 or ranks % joined.per_node:
             raise InputError(
-                f"{ranks} ranks do not fill nodes of {joined.per_node} ranks" if ranks > 1 else "only 1 rank",
+                f"{ranks} ranks do not fill nodes of {joined.per_node} ranks"
+                if ranks > 1
+                else "an exchange needs 2 ranks or more",
                 where=f"algorithm {self.title}",
                 hint="use nodes of equal size",
             )

@@ -98,7 +98,7 @@ def _blocks(p: Program, x: Tokens) -> list[list[Block]]:
 
 
 def _is_far(x: Tokens, rank: int, other: int) -> bool:
-    """Whether a rank reaches another one by the NIC."""
+    """Return whether a rank reaches another one by the NIC."""
     return rank // x.per_node != other // x.per_node
 
 

@@ -1,4 +1,4 @@
-"""Which experts each token goes to: drawn by a gate, or read from a file."""
+"""Experts of each token: drawn by a gate, or read from a file."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Routing:
     experts: int
 
     def __post_init__(self) -> None:
-        """Refuse what no gate can have chosen."""
+        """Check that a gate can have chosen these experts."""
         chosen = whole_array(self.chosen, "chosen", "routing")
         if chosen.ndim != 3 or not chosen.size:
             raise _bad_shape(chosen, _CHOSEN_SHAPE, "routing")
@@ -66,13 +66,13 @@ class Routing:
         if self.chosen.min() < NO_EXPERT or self.chosen.max() >= self.experts:
             wrong = self.chosen.min() if self.chosen.min() < NO_EXPERT else self.chosen.max()
             raise InputError(
-                f"there is no expert {wrong}", where="routing", hint=f"experts are 0 to {self.experts - 1}"
+                f"unknown expert {wrong}", where="routing", hint=f"experts are 0 to {self.experts - 1}"
             )
         ordered = np.sort(self.chosen, axis=2)
         twice = (ordered[..., 1:] == ordered[..., :-1]) & (ordered[..., 1:] != NO_EXPERT)
         if twice.any():
             rank, token, _ = (int(k[0]) for k in np.nonzero(twice))
-            raise InputError(f"token {token} of rank {rank} has an expert twice", where="routing")
+            raise InputError(f"duplicate expert of token {token} of rank {rank}", where="routing")
 
     @property
     def ranks(self) -> int:
@@ -170,7 +170,7 @@ def draw_routing(
 def _check_tokens(ranks: int, tokens: int, where: str) -> None:
     if not 1 <= ranks * tokens <= _MOST_TOKENS:
         hint = f"from 1 to {_MOST_TOKENS:,} of all ranks"
-        raise InputError(f"{ranks * tokens:,} tokens", where=where, hint=hint)
+        raise InputError(f"{ranks * tokens:,} tokens are out of range", where=where, hint=hint)
 
 
 def _check_groups(groups: int | None, groups_of: int, topk: int, experts: int) -> None:
@@ -178,7 +178,7 @@ def _check_groups(groups: int | None, groups_of: int, topk: int, experts: int) -
         return
     if not 1 <= groups <= groups_of:
         raise InputError(
-            f"experts of {groups} groups, there are {groups_of}: one for each node",
+            f"{groups} groups are out of range: there are {groups_of}, one for each node",
             where="groups",
             hint=f"from 1 to {groups_of}",
         )

@@ -1,4 +1,4 @@
-"""Which tokens go where: lists by rank, node and channel, and what the results must be."""
+"""Destinations of tokens: lists by rank, node and channel, and what the results must be."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class Step:
 
 
 class BlockSteps:
-    """What one block of a program does, step by step.
+    """Steps of one block of a program.
 
     BlockSteps in different thread blocks of the file wait for one another only where one reads
     or overwrites what the other has stored, or overwrites what it has read.
@@ -110,7 +110,7 @@ class BlockSteps:
         return list(self._last.values())
 
     def follow(self, items: Iterable[Step]) -> None:
-        """Let all later steps follow steps of other blocks."""
+        """Order all later steps after steps of other blocks."""
         before = [self._barrier] if self._barrier is not None else []
         before += items
         if before:
@@ -190,7 +190,7 @@ def group(threads: list[Thread], ends: Iterable[tuple[Thread, Thread]]) -> None:
 
 
 def _wait_first(steps: list[Step]) -> Iterator[Step]:
-    """Let the first step that sends a part of a message wait for what the others of the message wait for.
+    """Move all waits of a message to the first step that sends a part of it.
 
     The program's thread block has all parts before it stores the first one, so nothing is lost. What comes
     later than that in the program is waited for where it is.
@@ -232,7 +232,7 @@ def _wait_first(steps: list[Step]) -> Iterator[Step]:
 
 
 def _neighbours(one: Step, other: Step) -> bool:
-    """Whether a step does what the one before it does, with the next chunk of the same message."""
+    """Return whether a step does what the one before it does, with the next chunk of the same message."""
     if one.kind != other.kind or one.kind == "nop":
         return False
     if (one.received, one.sent) != (other.received, other.sent):

@@ -214,7 +214,7 @@ class _XmlReader:
             ):
                 if peer >= 0 and wire in ends:
                     raise block.tag.error(
-                        f"a second block from rank {wire.source} to {wire.target} on channel {channel}",
+                        f"duplicate block from rank {wire.source} to {wire.target} on channel {channel}",
                         "give it another chan",
                     )
                 if peer >= 0:
@@ -481,7 +481,7 @@ class _XmlWriter(FormatWriter):
             raise self.error(what, "signal the rank after it", block.operations[place])
 
     def _number_channels(self) -> None:
-        """Give each wire a channel and each block its threads; a thread sends and receives if possible."""
+        """Assign each wire a channel and each block its threads; a thread sends and receives if possible."""
         used: dict[tuple[int, int], int] = {}
         self.channel: dict[Wire, int] = {}
         blocks = self.program.blocks
@@ -774,7 +774,7 @@ def _neighbouring_moves(operations: Sequence[Operation]) -> Iterator[Operation]:
 
 
 def _follows(before: Operation, op: Operation) -> bool:
-    """Whether a move has the next chunk of each chunk of the move before it."""
+    """Return whether a move has the next chunk of each chunk of the move before it."""
     chunks, others = (*before.sources, *before.targets), (*op.sources, *op.targets)
     return (
         len(before.sources) == len(op.sources)

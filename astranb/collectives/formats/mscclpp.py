@@ -345,7 +345,7 @@ class _JsonReader:
                 block.planned.steps.append(PlanStep("wait", flags=(flag,)))
 
     def _ask(self, block: _JsonBlock, *steps: PlanStep) -> None:
-        """Let the rank's copy engine execute steps, as a port channel's proxy does."""
+        """Request steps from the rank's copy engine, as a port channel's proxy executes them."""
         if block.engine is None:
             block.engine = PlanBlock(block.gpu.rank, "engine")
         if block.rung and block.rung == len(block.planned.steps):
@@ -386,7 +386,7 @@ class _JsonReader:
                     to = tuple(c._replace(index=c.index + MOST_CHUNKS) if c in from_ else c for c in to)
                 moves.append(PlanStep("move", from_, to, in_switch=_IN_SWITCH.get(name, 0), part=part))
                 if len(set(moves[-1].targets)) < len(moves[-1].targets):
-                    raise op.get("dst_buff").error("the same chunk twice")
+                    raise op.get("dst_buff").error("duplicate chunk")
         self.steps += sum(len(move.sources) + len(move.targets) for move in moves)
         self._count(op)
         flags: tuple[Flag, ...] = ()
@@ -649,7 +649,7 @@ class _JsonWriter(FormatWriter):
             rank.scratch = {chunk: number for number, chunk in enumerate(order)}
 
     def _number_channels(self) -> None:
-        """Return each semaphore and pair of blocks a channel; within a rank, give it a semaphore.
+        """Assign each semaphore and pair of blocks a channel; within a rank, a semaphore.
 
         The k-th channel of a rank to another and the k-th one back are the ends of one: the
         pair carries a semaphore in each direction.

@@ -531,7 +531,7 @@ def _without_slots(program: Program) -> Program:
 def _unrolled(
     steps: list[PlanStep], cut: int, iterations: Sequence[tuple[int, int]]
 ) -> Iterator[tuple[PlanStep, range]]:
-    """Give the steps of a block in the order of execution, each with the pieces of slices that it is for."""
+    """Yield the steps of a block in the order of execution, each with the pieces of slices that it is for."""
     for number, of_loop in groupby(steps, key=lambda step: step.pipeline):
         body = list(of_loop)
         if not number or not iterations:
@@ -548,7 +548,7 @@ def _unrolled(
 
 
 class FormatWriter:
-    """What the writers of the formats share.
+    """Shared part of the writers of the formats.
 
     Attributes
     ----------
@@ -597,7 +597,7 @@ class FormatWriter:
         return ProgramError(what, line, where=f"program {self.program.name!r}", hint=hint)
 
     def check(self, block: Block) -> None:
-        """Refuse copy engines, NICs, and what no format has."""
+        """Check that a block uses no copy engine, no NIC, and nothing else that no format has."""
         first = block.operations[0] if block.operations else None
         if block.unit != "sm":
             what = "copy engines and NICs cannot be written to a file of MSCCL"

@@ -1,4 +1,4 @@
-"""What thread blocks ask of copy engines and NICs: the lists of these, cut where thread blocks ring.
+"""Requests of thread blocks to copy engines and NICs: the lists of these, cut at doorbells.
 
 A program gives a copy engine a list of its own, which waits for doorbells. Over a port channel of
 MSCCL++ a thread block asks for each put and each signal itself, and they are executed in this order. So
@@ -113,7 +113,7 @@ class PortRequests:
                 ] = None
 
     def _leaves_node(self, op: Operation, rank: int) -> bool:
-        """Tell whether an operation reaches a rank that only NICs reach."""
+        """Return whether an operation reaches a rank that only NICs reach."""
         width, shape = self.program.per_node, self.program.shape
         ends = [target.rank for target in op.targets]
         if op.semaphore is not None:
@@ -162,7 +162,7 @@ class PortRequests:
         raise self.error(f"it waits for {op.value} signals, of which {risen} are raised", "", op)
 
     def _check(self, block: Block, op: Operation) -> None:
-        """Refuse what no port channel does."""
+        """Check that port channels support an operation."""
         name, rank = _NAMES[block.unit], block.rank
         if op.kind not in ("move", "signal"):
             what = f"{name} cannot be written with {op.kind!r}"

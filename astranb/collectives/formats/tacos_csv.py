@@ -73,7 +73,7 @@ class _TacosReader:
 
     def _count(self, found: dict[str, tuple[int, list[str]]], name: str) -> int:
         if name not in found:
-            raise InputError(f"there is no {name}", where=self.path, hint=f"write a line {name},N")
+            raise InputError(f"{name} is missing", where=self.path, hint=f"write a line {name},N")
         number, row = found[name]
         return self._number(number, row[1] if len(row) > 1 else "", name, 1, MOST_CHUNKS)
 
@@ -94,7 +94,9 @@ class _TacosReader:
                 for at, name in enumerate(("SrcID", "DestID"))
             )
             if source == target or (source, target) in found:
-                raise self.error(number, f"link {source} to {target} again, or to itself", "leave it out")
+                raise self.error(
+                    number, f"duplicate link {source} to {target}, or a link to itself", "leave it out"
+                )
             cells = [cell for cell in row[_BEFORE:] if cell not in ("", "None")]
             sends = [self._send(number, cell, at) for at, cell in enumerate(cells)]
             count += len(sends)
@@ -155,7 +157,7 @@ class _TacosReader:
         return plan
 
     def _expected(self, found: dict[str, tuple[int, list[str]]]) -> list[str]:
-        """Say what the file expects to take, if it does."""
+        """Return a note of the time that the file expects, if it has one."""
         number, row = found.get("Collective Time", (0, []))
         units = {"ps": 1, "ns": 1000, "us": 1_000_000}
         if len(row) < 3 or row[2] not in units:

@@ -42,7 +42,7 @@ _CHUNK: Final = Struct("2q").pack
 
 
 class _BlockProgram(Protocol):
-    """What a thread block needs of its program."""
+    """Members of a program that a thread block needs."""
 
     name: str
     lines: dict[SourceLine | None, int]
@@ -170,7 +170,7 @@ class Block:
         return True
 
     def forget_line(self) -> None:
-        """Let each operation look for its line again."""
+        """Make each operation look for its line again."""
         self.program.at = -1
 
     def phase(self, name: str) -> None:
@@ -195,7 +195,7 @@ class Block:
         self.move((source,), (target,))
 
     def post(self, source: Chunk | Chunks, target: Chunk | Chunks) -> None:
-        """Let the NIC read a chunk of this rank and write it to another node; else as :meth:`put`.
+        """Write a chunk of this rank to another node by the NIC; within the node, as :meth:`put`.
 
         A put stores to a send buffer, from which the NIC reads; this saves that copy. The chunk must
         not change until the other rank has signalled that the data has come.
@@ -206,7 +206,7 @@ class Block:
         return self._work_queue().add(source, target)
 
     def post_by(self, requests: Block) -> None:
-        """Let a NIC of this node, by its list, write all that this block will have for other nodes."""
+        """Post all that this block will have for other nodes to a NIC of this node, by its list."""
         self._nic = WorkQueue(self, requests, self.program)
 
     def reduce(self, sources: Iterable[Chunk | Chunks], *targets: Chunk | Chunks) -> None:
@@ -214,7 +214,7 @@ class Block:
         self.move(tuple(sources), targets)
 
     def switch_reduce(self, sources: Iterable[Chunk], *targets: Chunk) -> None:
-        """Let a switch read the same line of every rank and return the sum (``multimem.ld_reduce``)."""
+        """Load the sum of the same line of every rank from a switch (``multimem.ld_reduce``)."""
         self.move(tuple(sources), targets, SWITCH_READS)
 
     def switch_store(self, source: Chunk, *targets: Chunk) -> None:
@@ -222,7 +222,7 @@ class Block:
         self.move((source,), targets, SWITCH_WRITES)
 
     def switch_reduce_store(self, sources: Iterable[Chunk], *targets: Chunk) -> None:
-        """Let a switch add the sources and forward the sum to every target."""
+        """Reduce the sources in the switch, which forwards the sum to every target."""
         self.move(tuple(sources), targets, SWITCH_READS | SWITCH_WRITES)
 
     def move(
@@ -264,7 +264,7 @@ class Block:
         if value < 1:
             raise InputError(f"a signal must add at least 1, got {value}", where=self._where)
         if behind and (relaxed or behind < 0 or self._last_moves(behind) < behind):
-            what = f"a signal behind {behind} moves"
+            what = f"a signal cannot be behind {behind} moves"
             hint = "give a number of moves that this block has made, or relaxed"
             raise InputError(what + (" and relaxed" if relaxed else ""), where=self._where, hint=hint)
         if self._near is not None and semaphore.rank not in self._near:
@@ -382,7 +382,7 @@ class Block:
         tile = TileShape(rows, columns, k)
         if min(tile) < 1 or k % _STEP:
             hint = f"take positive numbers, and a multiple of {_STEP} for k"
-            raise InputError(f"no product of {tile}", where=self._where, hint=hint)
+            raise InputError(f"cannot compute a product of {tile}", where=self._where, hint=hint)
         for chunk in (*of, to):
             self._local(chunk, "compute with")
         if to.buffer == "output":
@@ -395,7 +395,7 @@ class Block:
         self._add("move", 0, 1, (to,))
 
     def compute(self, instructions: int = 1) -> None:
-        """Let every warp issue instructions that access no memory (1: a ``__syncthreads``)."""
+        """Issue instructions on every warp that access no memory (1: a ``__syncthreads``)."""
         if instructions < 1:
             raise InputError(
                 f"compute() needs at least one instruction, got {instructions}", where=self._where
@@ -403,11 +403,11 @@ class Block:
         self._add("compute", value=instructions)
 
     def spend(self, time_ps: int) -> None:
-        """Let the block do nothing for a time of up to 2 ms: what is not simulated."""
+        """Occupy the block for a time of up to 2 ms: a stand-in for what is not simulated."""
         self._add("spend", value=time_ps)
 
     def warps(self, first: int, last: int) -> Block:
-        """Return some warps of this thread block a role: operations of their own, beside those of the others.
+        """Assign some warps of this thread block a role: operations of their own, beside those of the others.
 
         All roles are on one SM, where they take the place of their thread block together. Nothing orders them
         but :meth:`sync` and semaphores, of which :meth:`semaphore` makes cheap ones.
@@ -455,7 +455,7 @@ class Block:
         if self.count:
             hint = "let a role do them"
             raise InputError(
-                "a block with roles that has operations of its own", where=self._where, hint=hint
+                "a block with roles cannot have operations of its own", where=self._where, hint=hint
             )
         role = Block(self.program, self.rank, self.channel, kernel=self.kernel, warps=last - first)
         role.thread_block, role.current = self, self.current
@@ -478,7 +478,7 @@ class Block:
         return semaphore
 
     def sync(self, *roles: Block) -> None:
-        """Let roles of this thread block go on when all of them are here (a named barrier, ``bar.sync``).
+        """Synchronize roles of this thread block (a named barrier, ``bar.sync``).
 
         Each warp issues an instruction, and goes on some 20 clocks after the last one. What a role has read
         before is read then. What it has stored is seen by others after a fence before, or a semaphore that
@@ -493,7 +493,9 @@ class Block:
             role.thread_block is not self for role in roles
         ):
             hint = "name two or more of its roles, each once: block.sync(mover, poster)"
-            raise InputError("a barrier of roles of one thread block", where=self._where, hint=hint)
+            raise InputError(
+                "a barrier needs two or more roles of one thread block", where=self._where, hint=hint
+            )
         key = frozenset(id(role) for role in roles)
         if key not in self._barriers:
             self._barriers[key] = self.semaphore()
@@ -605,7 +607,9 @@ class Block:
     ) -> None:
         if self.roles:
             hint = "let one of its roles do it"
-            raise InputError("an operation of a block whose warps have roles", where=self._where, hint=hint)
+            raise InputError(
+                "a block with roles cannot have operations of its own", where=self._where, hint=hint
+            )
         program = self.program
         program.count()
         if self._operations is None and self.origin is None:

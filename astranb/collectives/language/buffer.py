@@ -14,7 +14,7 @@ __all__ = ["Buffer"]
 
 
 class _Owner(Protocol):
-    """What a buffer needs of its program."""
+    """Members of a program that a buffer needs."""
 
     @property
     def name(self) -> str: ...

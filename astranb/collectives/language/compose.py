@@ -30,7 +30,7 @@ _AS_GIVEN: Final = ("broadcast", "reduce")  # these have as many chunks as they 
 
 
 class _Known(Protocol):
-    """What a call needs to know of an algorithm of the library."""
+    """Members of a library's algorithm that a call needs."""
 
     @property
     def write(self) -> Callable[..., None]: ...
@@ -47,7 +47,7 @@ Library: TypeAlias = Callable[[str, str], _Known]
 
 
 class _CallingProgram(Protocol):
-    """What calls need of their program."""
+    """Members of a program that calls need."""
 
     name: str
     ranks: int
@@ -112,7 +112,7 @@ class AlgorithmCall:
         self._program, self._ended = program, dict[int, Semaphore]()
 
     def wait(self, block: Block) -> None:
-        """Let a thread block wait until the call has ended on the block's rank.
+        """Wait in a thread block until the call has ended on the block's rank.
 
         A block that has executed the call alone has nothing to wait for.
         """
@@ -185,7 +185,7 @@ class AlgorithmCalls:
         return call
 
     def split(self, shares: Shares, collective: str) -> None:
-        """Give each algorithm its part of every slice: see :meth:`Program.split`."""
+        """Assign each algorithm its part of every slice: see :meth:`Program.split`."""
         program, weights = self._program, tuple(shares.values())
         nothing = AlgorithmCall(program, f"{collective}/split")
         wrong = [share for share in weights if not share > 0]

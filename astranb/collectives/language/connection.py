@@ -16,7 +16,7 @@ __all__ = ["ChunkMessage", "Connection", "Connections"]
 
 
 class _MessageProgram(Protocol):
-    """What connections need of their program."""
+    """Members of a program that connections need."""
 
     name: str
     ranks: int
@@ -40,7 +40,7 @@ class _MessageProgram(Protocol):
 
 
 class _MessageBlock(Protocol):
-    """What they need of a thread block."""
+    """Members of a thread block that connections need."""
 
     current: int
 
@@ -78,7 +78,7 @@ class _NumberedRank(Protocol):
 
 
 class _Free(NamedTuple):
-    """Where a receiver frees a slot: before this operation of a block, in a phase."""
+    """Point at which a receiver frees a slot: before this operation of a block, in a phase."""
 
     block: _MessageBlock
     before: int
@@ -190,7 +190,7 @@ class Connection:
                 self._lacking = line_of_caller()
 
     def announce(self, block: _MessageBlock, *, behind: int = 0) -> None:
-        """Tell the receiver that the message is stored, by so many last moves if not by all."""
+        """Signal the receiver that the message is stored, by so many last moves if not by all."""
         self._sent += 1
         block.signal(self._arrived(), behind=behind)
 
@@ -205,7 +205,11 @@ class Connection:
     def receive_all(self, block: _MessageBlock, chunks: int) -> list[Chunk]:
         """Wait for the next message, of several chunks; return those that hold it."""
         if chunks < 1:
-            raise InputError(f"a message of {chunks} chunks", where=self._where, hint="receive at least one")
+            raise InputError(
+                f"a message must have at least one chunk, got {chunks}",
+                where=self._where,
+                hint="receive at least one",
+            )
         found = [self._part(self._received, self._read, k) for k in range(chunks)]
         self._read += chunks
         self._received += 1
@@ -213,7 +217,7 @@ class Connection:
         return found
 
     def free(self, block: _MessageBlock) -> None:
-        """Let the sender use the slot of the first message that is not freed yet: it has been read.
+        """Free the slot of the first message that is not freed yet, which has been read, for the sender.
 
         The last messages' slots are not used again: nobody waits for them, and nothing is signalled.
         """
@@ -296,7 +300,7 @@ class Connection:
             return Chunk(self._target, "scratch", index, program.slice_number if of is None else of)
         if part >= wires.chunks:
             raise InputError(
-                f"a message of more than {wires.chunks} chunk{'s' * (wires.chunks > 1)}",
+                f"the message has more than {wires.chunks} chunk{'s' * (wires.chunks > 1)}",
                 where=self._where,
                 hint=f"use p.connections(depth={self._slots}, chunks={part + 1})",
             )
@@ -365,12 +369,12 @@ class ChunkMessage:
             self._block.reduce(each[: len(sources)], *each[len(sources) :], slot)
 
     def close(self) -> None:
-        """Tell the receiver that the message is stored; ``with`` does it at its end."""
+        """Signal the receiver that the message is stored; ``with`` does it at its end."""
         if self.closed:
             return
         if not self.chunks:
             raise ProgramError(
-                "a message without a chunk", self.line, where="message", hint="put at least one chunk"
+                "the message has no chunk", self.line, where="message", hint="put at least one chunk"
             )
         self.closed = True
         posted = self._wire.posted
@@ -409,7 +413,7 @@ class Connections:
     ) -> None:
         if depth < 0 or chunks < 1:
             raise InputError(
-                f"connections of {depth} slots of {chunks} chunks",
+                f"connections cannot have {depth} slots of {chunks} chunks",
                 where=f"program {program.name!r}",
                 hint="give a depth from 0, and at least one chunk",
             )

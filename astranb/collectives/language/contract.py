@@ -26,7 +26,7 @@ _MOST_CHUNKS: Final = 2**24  # of all ranks: more do not fit into memory with wh
 
 @dataclass(frozen=True, eq=False)
 class Contract:
-    """What a collective of one's own promises, for any algorithm: ``Collective.of(contract, algorithm=f)``.
+    """Promise of a collective of one's own, for any algorithm: ``Collective.of(contract, algorithm=f)``.
 
     The functions get a rank ``r`` and, if they have one parameter more, the number of ranks as the last.
 
@@ -96,12 +96,16 @@ class Contract:
     _made: dict[int, ChunkLayout] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Refuse what no contract can be."""
+        """Check the contract's name, sizes and functions."""
         if not isinstance(self.name, str) or not self.name or "/" in self.name:
-            raise InputError(f"{self.name!r:.80} is no name", where="contract", hint="for example 'halo'")
+            raise InputError(
+                f"{self.name!r:.80} is not a valid name", where="contract", hint="for example 'halo'"
+            )
         if self.name in COLLECTIVES:
             hint = "choose another name"
-            raise InputError(f"{self.name} is a collective that astranb has", where="contract", hint=hint)
+            raise InputError(
+                f"name {self.name!r} is taken by a collective of astranb", where="contract", hint=hint
+            )
         for side in ("inputs", "outputs", "post"):
             given = getattr(self, side)
             functions = given.values() if isinstance(given, Mapping) else [given]
@@ -280,9 +284,9 @@ class _Layouts:
             for one in listed:
                 size = int(one) if isinstance(one, int | np.integer) else self._size(one)
                 if size < 0:
-                    raise InputError(f"a chunk of {size} B")  # noqa: TRY301 - where it is follows below
+                    raise InputError(f"chunk size must not be negative, got {size}")  # noqa: TRY301 - where it is follows below
                 if size % numbers:
-                    what = f"a chunk of {size:,} B has no whole number of {self.contract.dtype}"
+                    what = f"a chunk of {size:,} B does not hold a whole number of {self.contract.dtype}"
                     raise InputError(what, hint=f"use multiples of {numbers} B")  # noqa: TRY301
                 sizes.append(size)
         except InputError as error:

@@ -36,7 +36,7 @@ _UNNAMED: Final = -1
 
 
 class Outlet(NamedTuple):
-    """Where operations of a called program go: a thread block, copy engine or NIC of a rank, by number."""
+    """Target of a called program's operations: a thread block, copy engine or NIC of a rank, by number."""
 
     rank: int
     unit: str
@@ -44,7 +44,7 @@ class Outlet(NamedTuple):
 
 
 class _InliningProgram(Protocol):
-    """What this needs of a program."""
+    """Members of a program that inlining needs."""
 
     ranks: int
     cut: Any
@@ -151,7 +151,7 @@ class Places:
                     once, times = np.unique(chunks, axis=0, return_counts=True)
                     if len(once) < len(chunks):
                         twice = _named(once[times > 1][0])
-                        raise refuse(f"{twice} is a target twice", "name every target once")
+                        raise refuse(f"duplicate target {twice}", "name every target once")
             lengths = {len(chunks) for chunks in lists if chunks is not None}
             if len(lengths) != 1:
                 found = " and ".join(map(str, sorted(lengths))) or "no"
@@ -253,7 +253,7 @@ class Inlined:
     def operations(
         self, program: _InliningProgram, slice_number: int | None
     ) -> Iterator[tuple[Outlet, np.ndarray, np.ndarray]]:
-        """Return for each block its operations as columns, with new semaphores of the calling program.
+        """Yield for each block its operations as columns, with new semaphores of the calling program.
 
         ``slice_number``: the slice that they are about; None: each about its own.
         """

@@ -94,7 +94,7 @@ class ChunkLayout:
 
     @cached_property
     def counts(self) -> tuple[int, int]:
-        """How many chunks the inputs and the outputs have at most: the largest index, and one."""
+        """Greatest number of chunks of an input and of an output: the largest index, and one."""
         return int(self.inputs[1].max(initial=-1)) + 1, int(self.outputs[1].max(initial=-1)) + 1
 
     def count(self, buffer: str, rank: int) -> int:
@@ -172,7 +172,7 @@ class ChunkLayout:
 
     @cached_property
     def _turn(self) -> np.ndarray:
-        """How many inputs of the same rank and item come before each input."""
+        """Number of inputs of the same rank and item before each input."""
         key = self.item * self.ranks + self.inputs[0]
         order = np.argsort(key, kind="stable")
         new = np.append(True, np.diff(key[order]) != 0)[: len(key)]
@@ -194,7 +194,7 @@ class ChunkLayout:
 
     @cached_property
     def times(self) -> np.ndarray:
-        """How often each output must contain each contribution: int32, shape (outputs, ranks * most)."""
+        """Number of each contribution in each correct output: int32, shape (outputs, ranks * most)."""
         times = np.zeros((self.outputs.shape[1], self.ranks * self.most), np.int32)
         times[self._of_output, self.column[self.held]] = 1
         return times

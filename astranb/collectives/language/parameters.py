@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 ParameterValue: TypeAlias = bool | int | float | str | None
-"""What a parameter may be: a value that a file and a title can hold."""
+"""Type of a parameter: a value that a file and a title can hold."""
 
 NEEDED: Final = inspect.Parameter.empty
 """The default of a parameter that has none."""
@@ -130,7 +130,7 @@ _ADD: Final = "it has none; add a keyword parameter: def f(p, *, slices=8)"
 
 
 def check_values(values: Any) -> None:
-    """Refuse values of parameters that a file and a title cannot hold."""
+    """Check that a file and a title can hold the values of parameters."""
     if not isinstance(values, dict) or not all(isinstance(name, str) for name in values):
         raise InputError(f"not values by name: {values!r:.80}", where="params", hint='give {"slices": 16}')
     for name, value in values.items():
@@ -156,9 +156,11 @@ def parameters_given(texts: Iterable[str], where: str) -> dict[str, ParameterVal
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name.isidentifier():
-            raise InputError(f"{text[:40]!r} is no parameter", where=where, hint="write slices=16")
+            raise InputError(
+                f"{text[:40]!r} is not a parameter with its value", where=where, hint="write slices=16"
+            )
         if name in found:
-            raise InputError(f"{name} is given twice", where=where, hint="leave one of them out")
+            raise InputError(f"duplicate parameter {name}", where=where, hint="leave one of them out")
         found[name] = _value(value)
     return found
 

@@ -73,7 +73,7 @@ BYTES_PER_OPERATION: Final = 800  # what lowering takes at its peak (measured: 9
 
 
 class Program:
-    """What every thread block of every rank does; an algorithm fills it.
+    """Operations of every thread block of every rank; an algorithm fills it.
 
     Parameters
     ----------
@@ -270,7 +270,7 @@ class Program:
         return self._wires[-1]
 
     def add_buffer(self, slots: int) -> int:
-        """Give messages a buffer of some slots, in the current channel; return its first index."""
+        """Create a buffer of some slots for messages, in the current channel; return its first index."""
         used = self._buffers.setdefault(self.channel, set())
         for number, there in enumerate(self.slots):
             if there == slots and number not in used:
@@ -317,7 +317,7 @@ class Program:
         root: int | None = None,
         **params: Any,
     ) -> AlgorithmCall:
-        """Let some ranks execute an algorithm of a collective, as a part of this program.
+        """Execute an algorithm of a collective on some ranks, as a part of this program.
 
         Calls follow one another on every rank, in the order in which they are written. One of another stage
         runs beside them, in thread blocks of its own, and waits only for what ``after`` names. A call is
@@ -491,7 +491,7 @@ class Program:
         return semaphore
 
     def chunks(self, count: int) -> None:
-        """Let the larger of a rank's two buffers have so many chunks; an algorithm asks this first.
+        """Set the number of chunks of the larger of a rank's two buffers; an algorithm asks this first.
 
         The smaller buffer has as many fewer as it is smaller: with 64 chunks on 8 ranks, an all-gather's
         output has 64 chunks and its input 8, and ``output[k]`` is chunk ``k % 8`` of rank ``k // 8``.
@@ -547,7 +547,7 @@ class Program:
         return Buffer(self, self._rank(rank), name, layout.count(name, rank), parts=spans)
 
     def share_memory(self, layout: ChunkLayout) -> None:
-        """Let outputs be in the memory of those inputs that a layout says."""
+        """Place outputs in the memory of those inputs that a layout names."""
         for output in np.flatnonzero(layout.places >= 0).tolist():
             rank, index = layout.outputs[:2, output].tolist()
             own = int(layout.inputs[1, layout.places[output]])
@@ -603,7 +603,9 @@ class Program:
         if not isinstance(count, int) or count < 1 or self.cut.of_channel not in (1, count):
             cut = self.cut.of_channel
             raise ProgramError(
-                f"{count} slices of chunks" + (f" that are cut into {cut} already" if cut > 1 else ""),
+                f"chunks are cut into {cut} slices already, not {count}"
+                if cut > 1
+                else f"chunks cannot be cut into {count} slices",
                 line_of_caller(),
                 where=f"program {self.name!r}",
                 hint=f"use {cut if cut > 1 else 'at least 1'}, in all channels",
@@ -620,7 +622,7 @@ class Program:
             )
 
     def barrier(self, blocks: Sequence[Block], phase: str = "") -> None:
-        """Let no block continue before all have reached this point; it can be a phase of its own.
+        """Wait in each block until all have reached this point; it can be a phase of its own.
 
         Every block signals one semaphore on each rank and waits until that of its own rank has
         counted all blocks, as the multi-GPU barriers of real kernels do.
@@ -676,5 +678,5 @@ class Program:
 
 
 def _no_library(collective: str, name: str) -> NoReturn:
-    """Refuse names of algorithms in a program that no :class:`Collective` has made."""
+    """Reject names of algorithms in a program that no :class:`Collective` has made."""
     raise InputError(f"no library knows {collective}/{name}", hint="give a function")

@@ -7,11 +7,11 @@ from astranb.core.errors import InputError, near
 __all__ = ["PROTOCOLS", "check_protocol"]
 
 PROTOCOLS = ("Simple", "LL", "LL128")
-"""How a receiver learns that data has arrived: ``Simple`` by a semaphore that the sender raises
+"""Methods by which a receiver learns that data has arrived: ``Simple`` by a semaphore that the sender raises
 after a fence; ``LL`` and ``LL128`` by a flag in every 8 or every 128 bytes."""
 
 
 def check_protocol(protocol: str) -> None:
-    """Refuse an unknown protocol."""
+    """Check that a protocol is known."""
     if protocol not in PROTOCOLS:
         raise InputError(f"unknown protocol {protocol!r}", where="protocol", hint=near(protocol, PROTOCOLS))

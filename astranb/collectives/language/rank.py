@@ -16,7 +16,7 @@ __all__ = ["Rank"]
 
 
 class _RankedProgram(Protocol):
-    """What a rank needs of its program."""
+    """Members of a program that a rank needs."""
 
     name: str
     ranks: int
@@ -75,7 +75,7 @@ class Rank:
 
     @property
     def output(self) -> Buffer:
-        """Where its result must be at the end."""
+        """Output buffer of the rank, where its result must be at the end."""
         return self.program.output(self.number)
 
     @property
@@ -154,7 +154,7 @@ class Rank:
         """
         sizes, places = self.program.dimensions, list(self.coordinates)
         if not 0 <= dimension < len(sizes):
-            what = f"there is no dimension {dimension}"
+            what = f"unknown dimension {dimension}"
             hint = f"dimensions are 0 to {len(sizes) - 1}"
             raise ProgramError(what, line_of_caller(), where=f"program {self.program.name!r}", hint=hint)
         places[dimension] = (places[dimension] + by) % sizes[dimension]

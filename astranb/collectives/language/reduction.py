@@ -1,4 +1,4 @@
-"""How an output's contributions are reduced: the operator, and the numbers."""
+"""Reduction of an output's contributions: the operator, and the numbers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NUMBER_BYTES: Final = {
 
 @dataclass(frozen=True)
 class Reduction:
-    """How contributions become one: an operator, and the numbers that it is applied to.
+    """Reduction of contributions to one: an operator, and the numbers that it is applied to.
 
     A move loads its sources, reduces them in ``accumulate`` and stores the result in ``dtype``: what it
     stores is rounded once where ``accumulate`` has more bits, otherwise once for each operation.
@@ -53,7 +53,7 @@ class Reduction:
     accumulate: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what is no operator or number."""
+        """Check the operator and the numbers."""
         if self.operator not in REDUCTIONS:
             hint = near(str(self.operator), REDUCTIONS)
             raise InputError(f"unknown reduction {self.operator!r:.80}", where="reduce", hint=hint)
@@ -106,7 +106,7 @@ class Reduction:
         return roundings + int(scaled)
 
     def text(self, roundings: int) -> str:
-        """Say how often outputs are rounded: ``outputs are rounded at most 3 times (bf16, sums in fp32)``."""
+        """Describe the roundings: ``outputs are rounded at most 3 times (bf16, sums in fp32)``."""
         if not self.rounds:
             return ""
         numbers = f"{self.dtype}, accumulated in {self.accumulate or self.dtype}"

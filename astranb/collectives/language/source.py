@@ -1,4 +1,4 @@
-"""Which source line wrote each operation.
+"""Source line of each operation.
 
 Nothing here is simulated: it is kept beside the tables that the machine runs.
 """
@@ -84,7 +84,7 @@ _KINDS: dict[str, str] = {}
 
 
 def _kind_of(file: str) -> str:
-    """Say whose a file is that calls the language, and remember it."""
+    """Return the owner of a file that calls the language, and remember it."""
     kind = "language" if file in _LANGUAGE else "shipped"
     if file == _START:
         kind = "start"

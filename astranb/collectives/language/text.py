@@ -32,7 +32,7 @@ _MODULES = (
     "__future__", "astranb", "collections", "dataclasses", "functools", "itertools", "math", "numpy",
     "operator", "typing",
 )  # fmt: skip
-"""What a program may import: modules to compute with. A program is run while it is being typed, and
+"""Modules that a program may import: those to compute with. A program is run while it is being typed, and
 half a line must not delete a file."""
 FORBIDDEN = ("__import__", "breakpoint", "compile", "eval", "exec", "exit", "help", "input", "open", "quit")
 """Built-in names that a program cannot use."""
@@ -193,7 +193,7 @@ def _used(tree: ast.AST) -> list[str]:
 
 
 def _shareable(value: Any) -> bool:
-    """Whether a text may use the notebook's own object: a module to compute with, a function or a class."""
+    """Return whether a text may use the notebook's own object: a module to compute with, function, class."""
     if isinstance(value, types.ModuleType):
         return value.__name__.partition(".")[0] in _MODULES
     own = getattr(value, "__module__", None)

@@ -1,4 +1,4 @@
-"""What a thread block lets its NIC do."""
+"""Work that a thread block posts to its NIC."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["WorkQueue"]
 
 
 class _PostingBlock(Protocol):
-    """What a work queue needs of a block, and of a list of requests."""
+    """Members of a block, and of a list of requests, that a work queue needs."""
 
     current: int
     rank: int
@@ -33,7 +33,7 @@ class _PostingBlock(Protocol):
 
 
 class _PostingProgram(Protocol):
-    """What it needs of the program."""
+    """Members of a program that a work queue needs."""
 
     def semaphore(self, rank: int) -> Semaphore: ...
 
@@ -41,7 +41,7 @@ class _PostingProgram(Protocol):
 
 
 class WorkQueue:
-    """What a thread block lets its NIC do for ranks of other nodes: a queue pair and its doorbell.
+    """Work that a thread block posts to its NIC for ranks of other nodes: a queue pair and its doorbell.
 
     What the block stores to another node goes to a send buffer of the NIC's rank: its own, or another one
     of its node. Where it signals a rank there, it rings the doorbell; the NIC writes what is for that rank,

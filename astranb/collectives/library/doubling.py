@@ -154,7 +154,7 @@ def all_reduce_halving_doubling(p: Program) -> None:
 
 
 def _unfold(p: Program, blocks: Sequence[Block], spare: int, back: Sequence[Semaphore]) -> None:
-    """Let ranks whose right neighbour has taken no part give it the result."""
+    """Send the result to those ranks that have taken no part, from their neighbours."""
     for even, odd in ((2 * k, 2 * k + 1) for k in range(spare)):
         blocks[even].phase("unfold")
         for chunk in range(p.output_chunks):

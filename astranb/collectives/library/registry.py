@@ -132,7 +132,7 @@ def find(collective: str, name: str) -> Algorithm:
 
 
 def _check_routed(name: str, *, routed: bool) -> None:
-    """Refuse an exchange of experts that does not know the experts of its tokens."""
+    """Check that an exchange of experts knows the experts of its tokens."""
     if collective_kind(name).routed and not routed:
         raise InputError(
             f"a {name} depends on the experts of each token",
@@ -190,7 +190,7 @@ class Collective:
     unchecked: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse what no collective can be; a saved simulation may hold anything."""
+        """Check the collective; a saved simulation may hold anything."""
         if self.contract is None:
             _check_routed(self.name, routed=self.routed)
         check_protocol(self.protocol)

@@ -27,7 +27,7 @@ _PROTOCOLS: Final = ("Simple", "LL")
 
 
 def _send_and_receive(p: Program, to: Callable[[Rank], Sequence[Rank]], together: int, ends: Ends) -> None:
-    """Let every rank send to some ranks: warps that send, and warps of the receiver that copy.
+    """Send from every rank to some ranks: warps that send, and warps of the receiver that copy.
 
     ``together`` of both share an SM, as they share a thread block of NCCL. All that leaves by one NIC is
     posted by one thread, and so is one list of requests: it is written when the last channel is.

@@ -127,7 +127,7 @@ def _stage(p: Program, r: int, scatter: Block, staged: list[Semaphore]) -> None:
 
 
 def _fetch(p: Program, r: int, sender: Block, gather: Block, came: list[Semaphore], first: int) -> None:
-    """Tell every rank that this one has stored to all; copy what all have stored here to the output."""
+    """Signal every rank that this one has stored to all; copy what all have stored here to the output."""
     for semaphore in came:
         sender.signal(semaphore)
     gather.phase("gather")

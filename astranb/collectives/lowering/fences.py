@@ -1,4 +1,4 @@
-"""Where a thread block waits for its own stores, and which of its moves are one loop."""
+"""Fences: where a thread block waits for its own stores, and which of its moves are one loop."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Pace", "moves_behind", "paces", "paces_of"]
 
 
 class Pace(NamedTuple):
-    """When an operation begins.
+    """Times at which an operation begins.
 
     Attributes
     ----------

@@ -48,7 +48,7 @@ _MOVE, _TILE = KINDS.index("move"), KINDS.index("tile")
 
 
 class _Tiled(Protocol):
-    """How a GPU computes a tile: steps, the lines of both operands that each loads, and its time.
+    """A tile as a GPU computes it: steps, the lines of both operands that each loads, and its time.
 
     ``stages`` steps are under way at once; the block holds ``held`` of :data:`~astranb.gpu.tables.ROOM`.
     """
@@ -230,7 +230,7 @@ def lower(
 
 
 def check_packets(program: Program, block: Block, op: Operation) -> None:
-    """Refuse packets that a switch would have to add: their flags would be summed too."""
+    """Check that no switch adds packets: their flags would be summed too."""
     if op.in_switch & SWITCH_READS and any(chunk.buffer == "packets" for chunk in (*op.sources, *op.targets)):
         raise ProgramError(
             "cannot be simulated: packets that a switch adds",
@@ -240,7 +240,7 @@ def check_packets(program: Program, block: Block, op: Operation) -> None:
 
 
 def _check_packets(program: Program, order: list[int], c: ProgramColumns) -> None:
-    """Refuse the first operation of which :func:`check_packets` refuses the packets."""
+    """Raise the error of :func:`check_packets` for the first operation that has one."""
     packed = np.bincount(c.op[c.buffer == BUFFERS.index("packets")], minlength=len(c.kind)) > 0
     for op in np.flatnonzero(packed & (c.in_switch & SWITCH_READS > 0))[:1].tolist():
         block = program.blocks[order[c.block[op]]]
@@ -585,7 +585,9 @@ def _tiles(
     if not len(of):
         return work, held
     if tiled is None:
-        raise InputError("it has products", where=f"program {program.name!r}", hint="give tiled")
+        raise InputError(
+            "the program contains matrix products", where=f"program {program.name!r}", hint="pass tiled="
+        )
     for shape, number in program.tiles.items():
         mine = np.flatnonzero(c.value[of] == number)
         one, row = tiled(shape), of[mine]

@@ -1,4 +1,4 @@
-"""Which signals each wait waits for, and which stores each signal announces.
+"""Signals that each wait waits for, and stores that each signal announces.
 
 A program has semaphores; packets and file formats have messages from one block to another.
 """

@@ -137,7 +137,7 @@ class _Packets:
                     self.sent[allowed[chunk.rank]].append(message)
 
     def _number(self) -> None:
-        """Give each message packets of its own: scratch keeps its index, outputs and reads follow.
+        """Number the packets of each message: scratch keeps its index, outputs and reads follow.
 
         The messages that arrive under one semaphore are a queue: they use their packets in order.
         """
@@ -171,7 +171,7 @@ class _Packets:
                     message.number = numbers[message.chunk.channel].pop()
 
     def _operations(self, number: int, block: Block) -> Iterator[Operation]:
-        """Return the operations of a block with packets."""
+        """Yield the operations of a block with packets."""
         arrived: dict[Chunk, Chunk] = {}  # the packets that hold a chunk
         pending: dict[Chunk, Operation] = {}  # copies of what arrived for outputs and is not there yet
         waited: Counter[Semaphore] = Counter()
@@ -229,7 +229,7 @@ class _Packets:
         arrived: dict[Chunk, Chunk],
         pending: dict[Chunk, Operation],
     ) -> Operation:
-        """Let a move read from packets and store to packets; what is local is stored first."""
+        """Make a move read from packets and store to packets; what is local is stored first."""
         if op.in_switch:
             raise self.error("cannot be used with a switch that adds or forwards lines")
         read = [chunk for chunk in op.sources if (number, place, chunk) in self.read]

@@ -81,7 +81,7 @@ class Accesses:
         return ends
 
     def _ordered(self, chunk: int, one: tuple[Place, bool], two: tuple[Place, bool]) -> bool:
-        """Whether one access has always ended when the other one begins."""
+        """Return whether one access has always ended when the other one begins."""
         if one[0][0] == two[0][0]:
             return self._in_turn(chunk, one, two)
         return any(
@@ -90,7 +90,7 @@ class Accesses:
         )
 
     def _in_turn(self, chunk: int, one: tuple[Place, bool], two: tuple[Place, bool]) -> bool:
-        """Whether an access has always ended when a later one of its block begins.
+        """Return whether an access has always ended when a later one of its block begins.
 
         The block sees to it where it calls the memory by the same name.
         """
@@ -102,7 +102,7 @@ class Accesses:
         return self.order.is_acknowledged(first, then) if writes else self.order.is_read(first, then)
 
     def _harmless(self, chunk: int, one: tuple[Place, bool], two: tuple[Place, bool]) -> bool:
-        """Whether the same is written twice, or what is read is also what is written meanwhile."""
+        """Return whether the same is written twice, or what is read is also what is written meanwhile."""
         if not two[1]:
             one, two = two, one
         data = self.stored.get(two[0])
@@ -114,7 +114,7 @@ class Accesses:
         return self._covered(chunk, data, self.order.at(one[0]), one[0])
 
     def _covered(self, chunk: int, data: Data, clock: Clock, reader: Place | None) -> bool:
-        """Whether a chunk holds some data for whoever knows a clock, whatever else is under way."""
+        """Return whether a chunk holds some data for whoever knows a clock, whatever else is under way."""
         writers = [place for place, writes in self.touched[chunk] if writes]
         others = _writers(writers, self.stored, data, same=False)
 

@@ -71,7 +71,7 @@ def one_of_each(program: Program, extents: Extents | None, slots: Slots | None) 
 
 
 def _must_queue(program: Program, slots: Slots | None) -> bool:
-    """Whether a rank has more thread blocks or lists of copy engines than work at once."""
+    """Return whether a rank has more thread blocks or lists of copy engines than work at once."""
     if slots is None:
         return False
     those = {(block.rank, block.unit, id(block.thread_block or block)) for block in program.blocks}

@@ -42,7 +42,7 @@ MIXED = -2
 
 @dataclass(frozen=True)
 class Contents:
-    """What every slice holds.
+    """Content of every slice.
 
     Attributes
     ----------
@@ -178,7 +178,7 @@ def _independent(
 
 @dataclass(frozen=True)
 class Promise:
-    """What a collective promises for each slice.
+    """Promise of a collective for each slice.
 
     Attributes
     ----------

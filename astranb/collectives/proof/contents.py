@@ -1,4 +1,4 @@
-"""What chunks hold: which contributions are in it, and who has stored it."""
+"""Content of chunks: their contributions, and who has stored them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Data"]
 
 @dataclass(frozen=True)
 class Data:
-    """What an operation stores, or a chunk holds.
+    """Data that an operation stores, or a chunk holds.
 
     ``times`` is how often each contribution is in it (each rank's, or by the columns of a layout),
     ``chunk`` of which chunk or item, and ``channel`` of which slice of it; ``writer`` is the operation
@@ -31,6 +31,6 @@ class Data:
     roundings: int = 0
 
     def same(self, other: Data) -> bool:
-        """Whether the same is certainly in both."""
+        """Return whether the same is certainly in both."""
         alike = (self.chunk, self.channel) == (other.chunk, other.channel)
         return alike and self.chunk != MIXED and bool((self.times == other.times).all())

@@ -135,7 +135,7 @@ class Faults:
         self._warnings.append(flaw)
 
     def __bool__(self) -> bool:
-        """Whether there is an error."""
+        """Return whether there is an error."""
         return bool(self._count)
 
     def listed(self) -> list[Flaw]:

@@ -86,7 +86,7 @@ class ProgramMemory:
         return self._place[number]
 
     def leave_out(self, chunks: Collection[Chunk]) -> None:
-        """Let chunks of no bytes be no memory."""
+        """Exclude empty chunks: they are no memory."""
         for chunk in chunks:
             if chunk in self.number:
                 self._place[self.number[chunk]] = -1
@@ -106,7 +106,7 @@ class ProgramMemory:
 
 
 class Slots(NamedTuple):
-    """How many thread blocks and lists of copy engines of a rank can be resident at once."""
+    """Number of thread blocks and lists of copy engines of a rank that can be resident at once."""
 
     blocks: int
     engines: int
@@ -283,7 +283,7 @@ def _queues(blocks: list[Block], slots: Slots | None) -> _Queues:
 
 
 class Clock(NamedTuple):
-    """What is known to have happened.
+    """Events that are known to have happened (a vector clock).
 
     ``read`` and ``visible`` are arrays of int32, shape (blocks,): how many operations of each block
     have read all that they read, and how many have made visible all that they wrote. ``posted``: up to which
@@ -303,7 +303,7 @@ class Clock(NamedTuple):
         return cls(read, visible, posted, 0)
 
     def same(self, other: Clock) -> bool:
-        """Whether the same is known."""
+        """Return whether the same is known."""
         alike = np.array_equal(self.read, other.read) and np.array_equal(self.visible, other.visible)
         return alike and np.array_equal(self.posted, other.posted) and self.facts == other.facts
 
@@ -355,26 +355,26 @@ class Order:
         return self.packets.get(place) or self.begin[b][self.loop[b][i]]
 
     def known_read(self, clock: Clock, first: Place) -> bool:
-        """Whether an operation has read what it reads, by a clock."""
+        """Return whether an operation has read what it reads, by a clock."""
         return bool(clock.read[first[0]] > first[1] or clock.facts >> self.bits.get(first, 0) & 1)
 
     def is_read(self, first: Place, then: Place) -> bool:
-        """Whether an operation has always read what it reads when another one writes the same."""
+        """Return whether an operation has always read what it reads when another one writes the same."""
         return self.known_read(self.at(then), first)
 
     def is_visible(self, first: Place, then: Place) -> bool:
-        """Whether what an operation wrote is always visible when another one begins."""
+        """Return whether what an operation wrote is always visible when another one begins."""
         return self.known_visible(self.at(then), first)
 
     def known_visible(self, clock: Clock, first: Place) -> bool:
-        """Whether what an operation wrote is visible, by a clock."""
+        """Return whether what an operation wrote is visible, by a clock."""
         if clock.visible[first[0]] > first[1]:
             return True
         post = self.posts.get(first)
         return post is not None and bool(clock.posted[first[0]] > post)
 
     def is_acknowledged(self, first: Place, then: Place) -> bool:
-        """Whether what an operation wrote is always visible to all when a later one of its block begins.
+        """Return whether an operation's stores are visible to all whenever a later one of its block begins.
 
         The block itself sees its own stores at once, but only in memory that it calls by the same name.
         """
@@ -457,7 +457,7 @@ class _Ordering:
             self._pass(nothing)
 
     def _in_turn(self, signals: list[tuple[Place, int]]) -> bool:
-        """Whether all signals of a semaphore are of one block, and each shows what those before it show.
+        """Return whether all signals of a semaphore are of one block, each showing all that the earlier show.
 
         One that does not wait for stores may leave before one that is behind some.
         """

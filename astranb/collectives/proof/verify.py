@@ -45,7 +45,7 @@ __all__ = ["Flaw", "Proof", "prove", "verify"]
 
 _LINE_BYTES = 128
 _READING = "it is right where every relaxed signal waits for the stores before it, as others do"
-"""What is proved of a program with missing fences, if it is: how its author may read it."""
+"""Statement about a program with missing fences, if it is proved: how its author may read it."""
 
 
 def verify(
@@ -93,7 +93,7 @@ def verify(
 
 @dataclass(frozen=True)
 class Proof:
-    """What a proof has found.
+    """Result of a proof.
 
     Attributes
     ----------
@@ -245,7 +245,7 @@ class _Proof:
         return Flaw(kind, text, lines=(error.line,) if error.line else ())
 
     def _empty(self) -> None:
-        """Find the chunks of no bytes."""
+        """Find the empty chunks."""
         program = self.program
         if program.size is None:
             return

@@ -1,4 +1,4 @@
-"""Where the nodes of a system are placed in a picture: deterministic, from the fabric alone."""
+"""Layout of a system in a picture: deterministic, from the fabric alone."""
 
 from .bundles import bundle_name, bundle_of, describe
 from .collapse import Detail, Units

@@ -1,4 +1,4 @@
-"""Which links are drawn as one line, what it is called, and what a layout leaves out."""
+"""Bundles: links that are drawn as one line, their names, and what a layout leaves out."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["bundle_name", "bundle_of", "describe"]
 
 
 def bundle_of(layout: Layout, links: int) -> np.ndarray:
-    """Where each link is drawn, as int32: its bundle; -2 - b inside box b; -1 nowhere."""
+    """Return the place of each link, as int32: its bundle; -2 - b inside box b; -1 if it is not drawn."""
     of = np.full(links, -1, np.int32)
     for number, (*_, lanes) in enumerate(layout.bundles):
         of[list(lanes)] = number

@@ -1,4 +1,4 @@
-"""What a box of the picture represents: a node, an instance with all it holds, or a whole tier.
+"""Boxes of the picture: each represents a node, an instance with all it holds, or a whole tier.
 
 How much is drawn follows from the number of GPUs alone (`detail_of`); a person may open
 instances, or look into one.
@@ -35,7 +35,7 @@ class DrawnNodes(Protocol):
         """The number of the instance that each node is in."""
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Return the number of nodes."""
 
     def name(self, node: int, /) -> str:
         """A node's name."""
@@ -45,7 +45,7 @@ class DrawnNodes(Protocol):
 
 
 class DrawnNetwork(Protocol):
-    """What is laid out: a fabric, or the network of a workload."""
+    """Network that is laid out: a fabric, or the network of a workload."""
 
     @property
     def graph(self) -> DrawnNodes:
@@ -62,7 +62,7 @@ class DrawnNetwork(Protocol):
 
 @dataclass(frozen=True)
 class Detail:
-    """How much of a system is drawn.
+    """Level of detail at which a system is drawn.
 
     Attributes
     ----------
@@ -83,7 +83,7 @@ class Detail:
 
 
 def detail_of(gpus: int) -> Detail:
-    """How much is drawn of so many GPUs.
+    """Return the level of detail for a number of GPUs.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Where nodes are placed in the picture: deterministic, by instance and tier."""
+"""Layout of nodes in the picture: deterministic, by instance and tier."""
 
 from __future__ import annotations
 
@@ -272,7 +272,7 @@ class _Picture:
         return by_shape(gpus, shape).below(lead)
 
     def _joins_all(self, switches: Sequence[int], boxes: Sequence[int]) -> bool:
-        """Whether each of a few switches is joined with all of some boxes, and none with another one."""
+        """Return whether each of a few switches is connected to all of some boxes, and none to another."""
         return len(switches) <= _MOST_RAILS and all(
             self.near[switch].issuperset(boxes) and self.near[switch].isdisjoint(switches)
             for switch in switches
@@ -369,7 +369,7 @@ def _height(width: float, *, gpus: bool) -> float:
 def _ports(
     boxes: Sequence[Box], bundles: Sequence[tuple[int, int, tuple[int, ...]]]
 ) -> tuple[float | None, ...]:
-    """Where links to rails leave each box: side by side, one place for each rail above it, and below."""
+    """Return the places of links to rails at each box: side by side, for each rail above it, and below."""
     rails: dict[tuple[int, bool], set[int]] = defaultdict(set)  # by box and whether they are below it
     for a, b, _ in bundles:
         for box, rail in ((a, b), (b, a)):

@@ -1,4 +1,4 @@
-"""What a picture of a system consists of: boxes, frames around them, bundles of links between them."""
+"""Parts of a picture of a system: boxes, frames around them, bundles of links between them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rings, lines, grids and full meshes, recognised from who is joined with whom.
+"""Rings, lines, grids and full meshes, recognised from the links between nodes.
 
 A shape is only given where every edge fits it: places are worked out by walking, and then
 the edges of the shape are compared with those of the graph. Names and file order play no
@@ -21,7 +21,7 @@ _TRIES_AN_ITEM = 60
 
 @dataclass(frozen=True)
 class GraphShape:
-    """What a graph of items looks like.
+    """Shape of a graph of items.
 
     Attributes
     ----------

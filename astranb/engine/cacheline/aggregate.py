@@ -1,4 +1,4 @@
-"""What happened in an interval: time in states, lines and bytes on links, phases."""
+"""Sums over an interval: time in states, lines and bytes on links, phases."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Aggregate:
-    """What happened in an interval.
+    """Sums over an interval of time.
 
     Attributes
     ----------
@@ -75,7 +75,7 @@ class Aggregate:
         import pandas as pd
 
         if what not in (known := ("states", "classes", "links", "phases")):
-            raise InputError(f"there is no table {what!r}", where="to_dataframe", hint=near(what, known))
+            raise InputError(f"unknown table {what!r}", where="to_dataframe", hint=near(what, known))
         return pd.DataFrame(getattr(self, what))
 
     def shares(self) -> dict[str, float]:

@@ -57,7 +57,7 @@ def on_event(kind: str | None, path: str | None, fabric: Fabric, machine: CacheL
 
 
 def _matches(place: MachinePart, fabric: Fabric) -> list[dict[str, int]]:
-    """What the rows of the compiled table say about an object: one of them has to match."""
+    """Return the rows of the compiled table for an object: one of them has to match."""
     if place.kind in ("link", "port"):
         return [{"first_link": lane, "last_link": lane} for lane in place.rows]
     if place.kind == "buffer":

@@ -48,7 +48,7 @@ _UNLIMITED = 2**40
 _QUEUE_PAIR = 64  # requests whose data one queue pair of a NIC reads at once: 256 KiB
 
 LAUNCHES = ("none", "graph", "stream")
-"""How kernels come to the GPU: no cost, replayed in a graph, launched one by one."""
+"""Launch modes of kernels: without cost, replayed in a graph, launched one by one."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class MachinePlan:
     late_ps: Sequence[int] = ()
 
     def __post_init__(self) -> None:
-        """Refuse a launch that does not exist."""
+        """Check the launch mode."""
         launches_ps((), self.launch)
 
 

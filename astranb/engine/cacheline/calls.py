@@ -75,7 +75,7 @@ def _message(program: Program) -> None:
 
 
 class Kernels(Protocol):
-    """What computations launch."""
+    """Kernels that computations launch."""
 
     def of(self, rank: int, row: int, took_ps: int) -> Sequence[tuple[int, int]]:
         """Return, kernel by kernel, what its launch takes in ps and the number of its program."""
@@ -291,7 +291,7 @@ class Calls:
 
 
 def _place(one: Operations, row: int) -> int:
-    """What an operation occupies: the CPU, the GPU's computations, or a stream of its communication."""
+    """Return the resource of an operation: the CPU, the GPU's computations, or a communication stream."""
     if one.rows["on_cpu"][row]:
         return 0
     return 1 if one.rows["kind"][row] == COMPUTE else 2 + int(one.rows["stream"][row])

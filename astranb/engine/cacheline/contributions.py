@@ -41,7 +41,7 @@ CELL = np.dtype(
 
 @dataclass(frozen=True)
 class Contributions:
-    """What every chunk of every rank holds.
+    """Contents of every chunk of every rank.
 
     Attributes
     ----------
@@ -108,7 +108,7 @@ class Contributions:
 
 
 def slice_contents(engine: CacheLineState) -> tuple[Contents, Promise]:
-    """What every slice of memory holds now, and what the collective promises of it."""
+    """Return the contents of every slice of memory now, and what the collective promises of them."""
     machine, collective = engine.machine, engine.work
     held = contents(engine.program, machine.ops, machine.operands, machine.slices)
     if isinstance(engine.program, Joined):
@@ -117,7 +117,7 @@ def slice_contents(engine: CacheLineState) -> tuple[Contents, Promise]:
 
 
 def roundings(engine: CacheLineState) -> tuple[int, str] | None:
-    """How often results have been rounded at most, also in words; None where that is not known."""
+    """Return the largest number of roundings of a result, also in words; None where it is not known."""
     layout = engine.program.layout
     if layout is None or not layout.reduction.rounds:
         return None
@@ -130,7 +130,7 @@ def roundings(engine: CacheLineState) -> tuple[int, str] | None:
 
 
 def sums(engine: CacheLineState) -> bool:
-    """Whether ranks hold copies of the same chunks, so that the fullest one can be sought."""
+    """Return whether ranks hold copies of the same chunks, so that the fullest one can be sought."""
     layout = engine.program.layout
     name = engine.work.name if layout is None else layout.base
     return name in (
@@ -160,7 +160,7 @@ def contributions(engine: CacheLineState, buffer: str | None = None) -> Contribu
     if buffer == "fullest":
         if not sums(engine):
             raise InputError(
-                f"ranks of {engine.work.name} hold different data: there is no fullest copy",
+                f"ranks of {engine.work.name} hold different data: no copy is the fullest",
                 where="contributions",
                 hint="take a buffer, as output",
             )

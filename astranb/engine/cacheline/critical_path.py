@@ -188,7 +188,7 @@ class Walker:
             at = self._before(at)
 
     def segments(self) -> list[LineSegment]:
-        """What the steps have found, in the order of time; adjoining segments of a kind are merged."""
+        """Return the segments found so far, in the order of time; adjoining ones of a kind are merged."""
         segments: list[LineSegment] = []
         for segment in reversed(self._segments):
             last = segments[-1] if segments else None
@@ -229,7 +229,7 @@ class Walker:
         return at
 
     def _idle(self, at: Any) -> bool:
-        """Whether an event brought nothing about, or was of a thread block that has ended since."""
+        """Return whether an event brought nothing about, or was of a thread block that has ended since."""
         if at["what"] == t.POLL or at["returning"] in (t.IN_VAIN, STALLED):
             return True
         return bool(self._machine.blocks["state"][int(at["block"])] == t.DONE)
@@ -373,7 +373,7 @@ class Walker:
         self._put(start_ps, end_ps, at, "issue", ("sm", sm))
 
     def _is_again(self, at: Any) -> bool:
-        """Whether a load is issued again: its packet was not there, or its flag was (LL128)."""
+        """Return whether a load is issued again: its packet was not there, or its flag was (LL128)."""
         if at["request"] < 0 or at["what"] != t.LOAD or not self._has_flag(at):
             return False
         before = self._trace.last(int(at["event"]), since_ps=self._begun_ps(at), request=int(at["request"]))
@@ -383,12 +383,12 @@ class Walker:
         )
 
     def _polled_in_vain(self, at: Any) -> bool:
-        """Whether an earlier poll of the same wait found nothing."""
+        """Return whether an earlier poll of the same wait found nothing."""
         polled = {"kind": t.RETURN, "what": t.POLL, "warp": int(at["warp"]), "op": int(at["op"])}
         return self._trace.last(int(at["event"]), since_ps=self._begun_ps(at), **polled) is not None
 
     def _has_flag(self, at: Any) -> bool:
-        """Whether a load reads packets, which may not be there yet."""
+        """Return whether a load reads packets, which may not be there yet."""
         return bool(self._machine.operands["flag"][at["operand"]] >= 0)
 
     def _begun_ps(self, at: Any) -> int:
@@ -424,7 +424,7 @@ class Walker:
         return came
 
     def _leg_end(self, at: Any, came: Any) -> None:
-        """What passes between the arrival of a signal and the read that sees it."""
+        """Add the time between the arrival of a signal and the read that sees it."""
         self._put(came["time_ps"], at["time_ps"], at, "poll", self._gpu(at))
 
     # The route of a line -----------------------------------------------------------
@@ -445,7 +445,7 @@ class Walker:
         return before
 
     def _is_last(self, row: Any) -> bool:
-        """Whether a row is the end of a request, whose number then goes to another."""
+        """Return whether a row is the end of a request, whose number then goes to another."""
         ends = row["kind"] == t.RETURN and row["returning"] != t.IN_VAIN
         return bool(ends or (row["kind"] == t.RETURN and row["what"] == t.POLL)) or bool(
             row["kind"] == t.SWITCH and row["parent"] >= 0

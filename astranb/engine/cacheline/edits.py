@@ -38,7 +38,7 @@ CHANGEABLE = {
         "sms": ("usable", "SMs", "1 to {sms}", "SMs that thread blocks may use"),
     },
 }
-"""What a person may change: field, unit, limits, meaning. To add one, see docs/architecture.md."""
+"""Fields that a person may change: field, unit, limits, meaning. To add one, see docs/architecture.md."""
 
 EFFECTS = {
     "up": "now, for messages that have not entered it",
@@ -49,7 +49,7 @@ EFFECTS = {
 
 
 def parameters(part: MachinePart, machine: CacheLineMachine) -> list[Parameter]:
-    """What can be changed of an object, as it is now; nothing but of links and GPUs."""
+    """Return the parameters of an object with their values now; only links and GPUs have any."""
 
     def written(field: str) -> str:
         if field == "up":

@@ -122,7 +122,7 @@ class CacheLineEngine(CacheLineState):
 
     @cached_property
     def collective_facts(self) -> CollectiveFacts:
-        """What the result of the only collective is judged by; of a contract the factor that it gives."""
+        """Facts that the result of the only collective is judged by; of a contract the factor that it gives."""
         work, ranks = self.work, self.program.ranks
         unchecked = "timed unchecked: the result may be wrong" if work.unchecked else ""
         if isinstance(work, Graph):
@@ -134,7 +134,7 @@ class CacheLineEngine(CacheLineState):
 
     @property
     def roundings(self) -> tuple[int, str] | None:
-        """How often results have been rounded at most, also in words, when the run has ended."""
+        """Largest number of roundings of a result, also in words, when the run has ended."""
         return roundings(self) if self.finished and not self.work.unchecked else None
 
     @property
@@ -176,7 +176,7 @@ class CacheLineEngine(CacheLineState):
         return point.object or self._concerned(), self._inspector.narrate()
 
     def readable(self, path: str) -> Readable:
-        """What can be read of an object by breakpoints and watches: all of it is simulated."""
+        """Return the fields of an object for breakpoints and watches: all are simulated."""
         place = resolve(path, self.fabric, self.machine)
         rows = list(place.rows)
 
@@ -204,7 +204,7 @@ class CacheLineEngine(CacheLineState):
             apply_edit(edit, self.machine)
 
     def parameters(self, path: str) -> list[Parameter]:
-        """What can be changed of an object, as it is now."""
+        """Return the parameters of an object with their values now."""
         return parameters(resolve(path, self.fabric, self.machine), self.machine)
 
     def recording_switched(self, *, on: bool) -> Edit | None:
@@ -278,7 +278,7 @@ class CacheLineEngine(CacheLineState):
         return numbers(self, resolve(path, self.fabric, self.machine))
 
     def last_event(self) -> LastEvent:
-        """What happened last; there is no phase before the first one has ended."""
+        """Describe the last event, and the last phase; no phase before the first one has ended."""
         phases, phase = self.machine.phases, ("", 0, 0)
         ended = np.flatnonzero((phases["left"] == 0) & (phases["ended_ps"] >= 0))
         if len(ended):
@@ -355,14 +355,14 @@ class CacheLineEngine(CacheLineState):
         return LineQuestion(self, path, value)
 
     def suggest(self, path: CriticalPath) -> list[Change]:
-        """What would shorten the critical path most, everything twice as fast."""
+        """Return the changes that would shorten the critical path most, each twice as fast."""
         return suggest(self, cast("LinePath", path))
 
     # Results -----------------------------------------------------------------
 
     @property
     def absent(self) -> Mapping[str, str]:
-        """What only messages have, and the operations of a workload where one collective runs."""
+        """Results that only messages have, and those of a workload's operations where one collective runs."""
         reason = "cache lines have no chunks and dimensions: fidelity='congestion' simulates messages"
         found = dict.fromkeys(("collectives", "dimensions", "layers"), reason)
         found["critical_path"] = "it takes a replay: call critical_path()"
@@ -386,7 +386,7 @@ class CacheLineEngine(CacheLineState):
     # Comparing ---------------------------------------------------------------
 
     def inputs(self) -> dict[str, Any]:
-        """What it was made of, by name."""
+        """Return the inputs by name."""
         work = self.work
         found: dict[str, Any] = {"infrastructure": self.infra.name, "collective": work.name}
         found |= {name: getattr(work, name) for name in ("size", "protocol", "channels", "root")}
@@ -447,7 +447,7 @@ class CacheLineEngine(CacheLineState):
     # Files -------------------------------------------------------------------
 
     def saved(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """What a file has to hold beside the machine's tables."""
+        """Return what a file has to hold beside the machine's tables."""
         from .store import saved
 
         return saved(self)

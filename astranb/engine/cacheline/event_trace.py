@@ -22,7 +22,7 @@ _FIRST_LOOK = 256  # rows; what is looked for is mostly near
 
 
 class EventTrace:
-    """What every event of a run was, up to now; nothing need have been recorded.
+    """Every event of a run up to now; nothing need have been recorded.
 
     A private copy of the run is moved back stretch by stretch, and each stretch is replayed when it
     is asked for, so that memory does not grow with the run, and the simulation itself is not touched.

@@ -34,12 +34,12 @@ _MOST_NAMED = 3
 
 
 def is_down(machine: CacheLineMachine, link: int) -> bool:
-    """Whether a link is down."""
+    """Return whether a link is down."""
     return bool(machine.links["free_at_ps"][link] >= NEVER)
 
 
 def any_down(machine: CacheLineMachine) -> bool:
-    """Whether any link is down."""
+    """Return whether any link is down."""
     return bool((machine.links["free_at_ps"] >= NEVER).any())
 
 
@@ -97,7 +97,7 @@ def bring_up(machine: CacheLineMachine, links: tuple[int, ...], at_ps: int) -> N
 
 
 def _about(kind: int, arg: int, link: int, waiting: set[int]) -> bool:
-    """Whether an event is delayed by a link that is down."""
+    """Return whether an event is delayed by a link that is down."""
     return arg in waiting if kind in _OF_A_REQUEST else kind == t.WIRE and arg == link
 
 
@@ -154,7 +154,7 @@ def queued_ps(machine: CacheLineMachine, now_ps: int) -> np.ndarray:
 
 
 def stranded(machine: CacheLineMachine) -> bool:
-    """Whether only polls that find nothing can still happen, because links are down.
+    """Return whether only polls that find nothing can still happen, because links are down.
 
     Every event to come is checked: one that is not delayed by a link that is down, and does not
     read what has been read before, may still change something.
@@ -181,13 +181,13 @@ def stranded(machine: CacheLineMachine) -> bool:
 
 
 def _moves(machine: CacheLineMachine, link: int) -> bool:
-    """Whether anything but a poll waits for a link that is about to send."""
+    """Return whether anything but a poll waits for a link that is about to send."""
     held = waiting_at(machine, link)
     return bool((machine.requests["kind"][held] != t.POLL).any())
 
 
 def _issues(machine: CacheLineMachine, sm: int) -> bool:
-    """Whether an SM that is about to issue has anything to issue but polls."""
+    """Return whether an SM that is about to issue has anything to issue but polls."""
     warp = int(machine.sms[sm].ready_head)
     while warp >= 0:
         row = machine.warps[warp]
@@ -208,7 +208,7 @@ def _issues(machine: CacheLineMachine, sm: int) -> bool:
 
 
 def _hopeless(machine: CacheLineMachine) -> bool:
-    """Whether no block that polls will ever see its semaphore high enough."""
+    """Return whether no block that polls will ever see its semaphore high enough."""
     blocks = machine.blocks
     waiting = blocks[(blocks["state"] == t.WAITING)]
     waiting = waiting[machine.sms["stalled"][waiting["sm"]] == 0]

@@ -21,7 +21,7 @@ _OP_TIMES = (("started_ps", "begins"), ("issued_ps", "is issued"), ("ended_ps", 
 
 
 def spans(engine: CacheLineState) -> Columns:
-    """What every thread block did when: ``sim.spans()`` with names, and each span's length.
+    """Return the states of every thread block: ``sim.spans()`` with names, and each span's length.
 
     ``rank``, ``sm`` (of its GPU), ``block``, ``op`` (-1: its rank has not started), ``state``, ``phase``,
     ``start_ps``, ``end_ps``, ``duration_ps``.
@@ -64,7 +64,7 @@ def flights(engine: CacheLineState) -> Columns:
 
 
 def activity(engine: CacheLineState) -> Columns:
-    """How busy links, issue slots, L2 and HBM were: a row an object and bin; links without traffic left out.
+    """Return the use of links, issue slots, L2 and HBM: a row an object and bin; without idle links.
 
     ``what`` (``link``, ``issue``, ``l2`` or ``hbm``), ``object``, ``bin_start_ps``, ``bin_ps``
     (its width), ``busy_fraction`` (of the bin; the mean over the GPU's SMs, slices or channels).
@@ -174,4 +174,4 @@ def _phases(engine: CacheLineState, numbers: Any) -> Any:
 
 
 FRAMES = {"spans": spans, "flights": flights, "activity": activity, "signals": signals, "events": events}
-"""What ``Result.to_dataframe`` gives beside the tables of the result itself."""
+"""Tables that ``Result.to_dataframe`` returns beside those of the result itself."""

@@ -46,7 +46,7 @@ def links_between(path: str, fabric: Fabric) -> tuple[int, ...]:
 def rows_of_group(
     machine: CacheLineMachine, fabric: Fabric, nodes: tuple[int, ...], now_ps: int
 ) -> tuple[list[tuple[str, Any]], np.ndarray, list[dict[str, str]]]:
-    """What the inspector shows of an instance: state, requests under way of its GPUs, its nodes."""
+    """Return the inspector's rows of an instance: state, requests under way of its GPUs, its nodes."""
     links, graph = machine.links[: len(fabric.links)], fabric.graph
     src, dst = np.isin(links["src"], nodes), np.isin(links["dst"], nodes)
     ranks = np.flatnonzero(np.isin(fabric.gpus, nodes))

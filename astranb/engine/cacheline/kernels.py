@@ -164,7 +164,7 @@ class _Layout:
         return parts
 
     def _handed_on(self) -> list[_BlockPart]:
-        """What blocks store where some share tiles: these a part each, and what they take over.
+        """Return the stores of blocks that share tiles: a part each, and what they take over.
 
         A block reads its own part in the place of another's, which ends at the same time.
         """
@@ -204,7 +204,7 @@ class _Layout:
         return rows
 
     def _operand(self, panels: Records, which: np.ndarray) -> Records:
-        """Give each block one of the slices."""
+        """Assign one of the slices to each block."""
         operands = allocate(len(which), t.OPERAND)
         operands["slice"], operands["line"] = panels["chunk"][which], panels["line"][which]
         operands["flag"], operands["seen"] = -1, t.NEVER_SEEN
@@ -212,7 +212,7 @@ class _Layout:
         return operands
 
     def _moves(self, lines: int) -> Records:
-        """Give each block a move of so many lines; the last request may be of fewer."""
+        """Build a move of so many lines for each block; the last request may be of fewer."""
         ops = new_operations(t.MOVE, len(self.row))
         ops["payload"] = self.burst * self.line_bytes
         ops["lines"] = ops["left"] = requests = -(-lines // self.burst)

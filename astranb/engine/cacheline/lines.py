@@ -144,7 +144,7 @@ class Lines:
         return Spot("on chip", where, text, until_ps=then_ps)
 
     def _on_link(self, row: Any) -> bool:
-        """Whether it has crossed, or is on, a link of its present route."""
+        """Return whether it has crossed, or is on, a link of its present route."""
         routes = self._engine.machine.routes
         return bool(row.route >= 0 and row.link >= 0 and row.hop > routes[int(row.route)].first)
 

@@ -154,7 +154,7 @@ def _live(machine: CacheLineMachine) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def busy_until(rows: Any, now_ps: int) -> np.ndarray:
-    """How long links, L2 slices or HBM channels have been busy up to now, in ps.
+    """Return the busy time of links, L2 slices or HBM channels up to now, in ps.
 
     ``busy_ps`` counts a message when it is taken, the time that it will be sent included: what is still to
     come is how long they will be busy with what they have taken.

@@ -40,13 +40,13 @@ CONDITION = ("owner", "place", "relation", "value", "was")
 
 @kernel
 def fits(wanted: int, found: int) -> bool:
-    """Whether a number is the one wanted, or any will do (-1)."""
+    """Return whether a number is the one wanted, or any will do (-1)."""
     return wanted < 0 or wanted == found
 
 
 @kernel
 def touches(links: Records, node: int, link: int) -> bool:
-    """Whether a link leaves or reaches the node wanted, or any will do (-1)."""
+    """Return whether a link leaves or reaches the node wanted, or any will do (-1)."""
     return node < 0 or (link >= 0 and (links[link].src == node or links[link].dst == node))
 
 

@@ -72,7 +72,7 @@ def buffer_of(engine: CacheLineState, rank: int, buffer: str) -> BufferContent:
     """
     machine, program = engine.machine, engine.program
     if not 0 <= rank < program.ranks:
-        raise InputError(f"there is no rank {rank}", where="memory", hint=f"0 to {program.ranks - 1}")
+        raise InputError(f"unknown rank {rank}", where="memory", hint=f"0 to {program.ranks - 1}")
     if buffer not in BUFFERS:
         raise InputError(f"unknown buffer {buffer!r}", where="memory", hint=near(buffer, BUFFERS))
     table = machine.slices
@@ -106,7 +106,7 @@ def buffer_of(engine: CacheLineState, rank: int, buffer: str) -> BufferContent:
 
 
 def _carried(engine: CacheLineState, ops: np.ndarray) -> np.ndarray:
-    """How often each rank's contribution is in what operations write, complete or under way.
+    """Count each rank's contributions in what operations write, complete or under way.
 
     They are worked out as the contents of slices of their own that each of them had written.
     """
@@ -127,7 +127,7 @@ def _carried(engine: CacheLineState, ops: np.ndarray) -> np.ndarray:
 
 
 def _final(engine: CacheLineState) -> np.ndarray:
-    """Whether no operation will write to a slice any more: bool, shape (slices,)."""
+    """Return whether no operation will write to a slice any more: bool, shape (slices,)."""
     ops, operands, slices = engine.machine.ops, engine.machine.operands, engine.machine.slices
     moves = np.flatnonzero((ops["kind"] == t.MOVE) & (ops["lines"] > 0) & (ops["targets"] > 0))
     counts = ops["targets"][moves].astype(np.int64)

@@ -20,7 +20,7 @@ __all__ = ["fault_tables", "frames_of", "roce_table"]
 
 
 def frames_of(roce: Records, links: Records) -> int:
-    """How many pause frames can be under way."""
+    """Return the most pause frames that can be under way."""
     return FRAMES * CLASSES * int(((links["role"] & PAUSES) > 0).sum()) if roce[0].pfc else 0
 
 
@@ -36,7 +36,7 @@ def roce_table(network: Network, fabric: Fabric) -> Records:
 
 
 def fault_tables(network: Network, fabric: Fabric, links: Records) -> tuple[Records, list[int]]:
-    """What happens to links, and when."""
+    """Return the table of link faults, and the links that they are about."""
     rows: list[tuple[int, int, int, int]] = []
     when: list[int] = []
     for fault in network.faults:

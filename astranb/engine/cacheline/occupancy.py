@@ -96,7 +96,7 @@ def _chain(blocks: Records, waiting: np.ndarray) -> tuple[int, int]:
 
 
 def _let_wait(gpu: Records, blocks: Records, waiting: np.ndarray) -> None:
-    """Let blocks wait for room on a GPU, the urgent ones first."""
+    """Queue blocks that wait for room on a GPU, the urgent ones first."""
     gpu.pending_head, gpu.pending_tail = _chain(blocks, waiting)
     urgent = waiting[blocks["urgent"][waiting] == 1]
     gpu.urgent_tail = int(urgent[-1]) if len(urgent) else -1
@@ -111,7 +111,7 @@ def _with_roles(blocks: Records, first: np.ndarray) -> np.ndarray:
 
 
 def use_sms(machine: CacheLineMachine, gpu: int, count: int) -> None:
-    """Let only the first ``count`` SMs of a GPU take thread blocks; running blocks stay where they are.
+    """Restrict new thread blocks to the first ``count`` SMs of a GPU; running blocks stay where they are.
 
     Blocks that are resident and have not begun are placed again, as at the start of a run.
     """

@@ -59,7 +59,7 @@ PARTS = {
     "hbm": "HBM channel",
     "semaphore": "semaphore",
 }
-"""What a GPU consists of: the words of paths, and what each is called."""
+"""Parts of a GPU: the words of paths, and the name of each."""
 
 BUFFERS = ("requests", "responses", "control_requests", "control_responses")
 """The classes of messages at a link, each with a queue of its own, by their numbers."""
@@ -322,7 +322,7 @@ def _node(name: str, fabric: Fabric) -> int:
         return int(fabric.graph.index(name))
     except (KeyError, ValueError, InputError):
         some = [fabric.graph.name(int(g)) for g in fabric.gpus[:64]]
-        raise InputError(f"there is no object {name!r}", hint=near(name, [*some, "gpu[0]"])) from None
+        raise InputError(f"unknown object {name!r}", hint=near(name, [*some, "gpu[0]"])) from None
 
 
 def _rank(node: int, fabric: Fabric) -> int:

@@ -18,7 +18,7 @@ from .state import CacheLineState
 __all__ = ["OUTSIDE", "by_line", "by_phase", "line_rows", "phase_rows"]
 
 OUTSIDE: Final = "(outside: before the first operation, or after the last)"
-"""What a table calls the time in which a thread block is at no operation."""
+"""Name in tables of the time in which a thread block is at no operation."""
 _UNKNOWN: Final = "(a line that is not known)"
 _COLUMNS: Final = tuple(f"{name.replace(' ', '_')}_ps" for name in SPAN_STATES)
 _FENCE: Final = SPAN_STATES.index("fence")

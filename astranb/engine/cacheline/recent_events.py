@@ -50,7 +50,7 @@ DID = {
         "has computed its tile",
     ),
 }
-"""What the times of an operation mean, by its kind."""
+"""Meaning of the times of an operation, by its kind."""
 
 
 def recent_events(engine: CacheLineState, place: MachinePart) -> list[str]:
@@ -137,7 +137,7 @@ def _nearest(times: np.ndarray, at_ps: int, now_ps: int, most: int) -> np.ndarra
 
 
 def _did(engine: CacheLineState, op: int, field: str) -> str:
-    """What a time of an operation means, in words; empty: nothing that shows."""
+    """Describe a time of an operation; empty: nothing that shows."""
     row, names = engine.machine.ops[op], engine.program.phase_names
     text = DID[field][int(row.kind)]
     phase = f" ({names[int(row.phase)]})" if names else ""
@@ -209,7 +209,7 @@ def _links_of(engine: CacheLineState, row: Any) -> set[int]:
 
 
 def _of_blocks(engine: CacheLineState, place: MachinePart) -> list[tuple[int, str]]:
-    """What the thread blocks of a GPU, of an SM, or one of them, did last."""
+    """Return the latest events of the thread blocks of a GPU, of an SM, or of one of them."""
     blocks = engine.machine.blocks
     mine = np.array([place.row])
     if place.kind != "block":
@@ -225,7 +225,7 @@ def _of_blocks(engine: CacheLineState, place: MachinePart) -> list[tuple[int, st
 
 
 def _of_operations(engine: CacheLineState, of: np.ndarray) -> list[tuple[int, str]]:
-    """What the thread blocks of some operations did last at these."""
+    """Return the latest events of thread blocks at some operations."""
     machine, ops = engine.machine, engine.machine.ops
     blocks = {int(block) for block in ops["block"][of]}
     several = len({int(machine.blocks[block].gpu) for block in blocks}) > 1

@@ -104,7 +104,7 @@ class Recorder:
         return _read(self._machine.recording.bursts, max(number, lost) if self.on else total, total)
 
     def activity(self, *, links: bool = True) -> dict[str, Any]:
-        """How busy everything was over time.
+        """Return the use of everything over time.
 
         Parameters
         ----------
@@ -134,7 +134,7 @@ class Recorder:
         }
 
     def busy(self, groups: Sequence[Sequence[int]]) -> np.ndarray:
-        """How busy groups of links were over time, on average over each group.
+        """Return the use of groups of links over time, on average over each group.
 
         Parameters
         ----------
@@ -158,7 +158,7 @@ class Recorder:
         return np.minimum(mean, 1.0)
 
     def utilisation(self, start_ps: float, end_ps: float) -> np.ndarray:
-        """How much of a window of time each link was busy.
+        """Return the busy fraction of each link in a window of time.
 
         Parameters
         ----------
@@ -191,7 +191,7 @@ class Recorder:
         return part
 
     def near(self, at_ps: int) -> tuple[int, np.ndarray, np.ndarray]:
-        """How busy everything was around a time: in its bin, and in those just before.
+        """Return the use of everything around a time: in its bin, and in those just before.
 
         Returns
         -------
@@ -243,7 +243,7 @@ class Recorder:
 
 
 def _read(ring: Records, first: int, total: int) -> tuple[int, Records]:
-    """What a ring that ``total`` rows were put into holds from one on."""
+    """Return the rows from one on of a ring into which ``total`` rows were put."""
     if first >= total:
         return total, ring[:0].view(np.recarray)
     start, end = first % len(ring), (total - 1) % len(ring) + 1

@@ -1,4 +1,4 @@
-"""What is recorded for the views while time passes: outside the simulated state and its hash."""
+"""Recording for the views while time passes: outside the simulated state and its hash."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def record_flight(
 
 @kernel
 def burst_of(m: Machine, sm: int) -> int:
-    """What kind of burst the instruction that an SM is about to issue belongs to; -1: none.
+    """Return the kind of burst of the instruction that an SM is about to issue; -1: none.
 
     Polls, and loads that look for a packet again, are waiting.
     """

@@ -158,7 +158,7 @@ class _Reroute:
         return -1 if any(self._down[link] for link in links) else row
 
     def _detour(self, number: int) -> bool:
-        """Let a request go on from where it is; false where there is no way."""
+        """Reroute a request from where it is; false where there is no route."""
         request, m = self._machine.requests[number], self._machine
         node = int(m.links[self._links[int(request.hop)]].src)
         target = int(request.gpu if request.returning else request.target)
@@ -170,7 +170,7 @@ class _Reroute:
         return bool(found)
 
     def _follow(self, number: int, links: list[int]) -> None:
-        """Give a request a route of its own: what it has passed, and the links that it takes from there."""
+        """Write a request's own route: the links that it has crossed, and those that it takes from there."""
         request = self._machine.requests[number]
         passed = self._links[self._ends[int(request.route)][0] : int(request.hop)]
         key = (*passed, *links)

@@ -232,7 +232,7 @@ def _operations(engine: CacheLineState, graph: Graph) -> list[dict[str, Any]]:
 
 
 def headline(engine: CacheLineState) -> list[str]:
-    """What ran on what, how much work it was, and what the breakdown is of."""
+    """Return what ran on what, how much work it was, and what the breakdown is of."""
     program = engine.program
     channels = "1 channel" if program.channels == 1 else f"{program.channels} channels"
     where = f"{program.ranks} GPUs on {engine.infra.name}, {channels}"

@@ -191,7 +191,7 @@ def _switches(fabric: Fabric, node: int) -> dict[tuple[int, int], tuple[int, int
 
 
 def flows_of(fabric: Fabric, routes: Records, route_links: Records, before: Records | None = None) -> Records:
-    """Give every route over Ethernet its flow: what enters it by one link, for one GPU, has one rate.
+    """Number the flows of routes over Ethernet: what enters by one link, for one GPU, has one rate.
 
     A route that enters the Ethernet more than once, over GPUs that forward, has the flow of the
     first time. One to a switch that adds up has none.

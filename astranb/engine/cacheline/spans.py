@@ -1,4 +1,4 @@
-"""What every thread block did when, from the times in the table of operations."""
+"""States of thread blocks over time, from the times in the table of operations."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ LATE = SPAN_STATES.index(STARTED_LATE)
 
 
 def spans(engine: CacheLineState, start_ps: int = 0, end_ps: int | None = None) -> Records:
-    """What every thread block did in a window of time; of a rank that starts late, that it has not started.
+    """Return the states of thread blocks in a window of time; a rank that starts late has not started.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def spans(engine: CacheLineState, start_ps: int = 0, end_ps: int | None = None) 
 def operation_spans(
     engine: CacheLineState, start_ps: int = 0, end_ps: int | None = None, *, since: np.ndarray | None = None
 ) -> Records:
-    """What every thread block did in a window of time, from its first operation on.
+    """Return the states of thread blocks in a window of time, from their first operation on.
 
     Parameters
     ----------

@@ -48,12 +48,12 @@ anything can still happen: it must not depend on how the run is divided into ste
 _FOREVER = 2**62
 
 _PROOF_S = 10.0
-"""How long the fault of a program is looked for, whose result is wrong."""
+"""Time limit of the search for the fault of a program whose result is wrong, in seconds."""
 _UNCHECKED = "--unchecked (in Python unchecked=True) times it as it is"
 
 
 class CacheLineState:
-    """What moves cache lines, without the questions about it.
+    """State and loop of a run by cache lines, without the questions about it.
 
     Parameters
     ----------
@@ -149,7 +149,7 @@ class CacheLineState:
 
     @property
     def title(self) -> str:
-        """What runs, and on what."""
+        """Work and machine, in one line."""
         return f"{self.work.title}, {format_bytes(self.work.size)}, on {self.infra.name}"
 
     @property
@@ -181,7 +181,7 @@ class CacheLineState:
 
     @property
     def ranks(self) -> int:
-        """How many ranks there are."""
+        """Number of ranks."""
         return len(self.machine.gpus)
 
     @property
@@ -200,7 +200,7 @@ class CacheLineState:
         return self.machine.counts()
 
     def kept(self) -> dict[str, memoryview]:
-        """What a checkpoint holds, as writable bytes."""
+        """Return the contents of a checkpoint as writable bytes."""
         return self.machine.kept()
 
     def resize(self, sizes: Mapping[str, int]) -> None:

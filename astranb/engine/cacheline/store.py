@@ -1,4 +1,4 @@
-"""What a file holds of a run by cache lines, and the run again from it."""
+"""Save and load of a run by cache lines."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def saved(engine: CacheLineState) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _work(engine: CacheLineState) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What runs: a collective with its program, or an exchange or workload, which is lowered anew."""
+    """Return the work: a collective with its program, or an exchange or workload, which is lowered anew."""
     if isinstance(engine.work, Graph):
         document, tables = graph_tables(engine.work)
         return {"graph": document}, {f"graph/{name}": table for name, table in tables.items()}
@@ -201,7 +201,7 @@ def loaded(inputs: Mapping[str, Any], data: Mapping[str, np.ndarray], edits: lis
 
 
 def _layout(document: Mapping[str, Any], data: Mapping[str, np.ndarray]) -> ChunkLayout | None:
-    """What the outputs of the program must hold, if no collective says it."""
+    """Return the required outputs of the program where no collective defines them."""
     if "contract" not in document:
         return None
     words = dict(document["contract"])
@@ -318,7 +318,7 @@ def graph_of(document: Mapping[str, Any], tables: Mapping[str, np.ndarray]) -> G
             called = names[number]
             if called is not None:
                 if not isinstance(called, list) or not all(isinstance(name, str) for name in called):
-                    raise TypeError("the names of operations are no texts")
+                    raise TypeError("the names of operations are not texts")
                 called = Distinct(tables[f"{number}/names"], tuple(called))
                 own_tables |= {"names": called.index, "words": np.arange(len(called.values))}
             if durations is not None:

@@ -1,4 +1,4 @@
-"""What the time of an SM or a thread block goes to: one vocabulary for all summaries, timelines and tables.
+"""Classes of time of an SM or a thread block: one vocabulary for all summaries, timelines and tables.
 
 A name that is more precise begins with its class: ``fence: stores`` is of the class ``fence``.
 """
@@ -36,7 +36,7 @@ BLOCK_COLUMNS: Final = {part: f"{name.replace(' ', '_')}_ps" for part, name in B
 
 
 def doing(state: int) -> str:
-    """What a thread block does, from its state: a class of time, or that it is pending or done.
+    """Return the activity of a thread block in a state: a class of time, or pending, or done.
 
     Examples
     --------

@@ -23,7 +23,7 @@ TRACK_STATES = (
     "issue", "data: no slot", "compute", "signal", "data", "data: packets", "fence", "semaphore: copy engine",
     "semaphore", "issue or data", STARTED_LATE,
 )  # fmt: skip
-"""What a track can be in (names as in ``time_classes.py``); where several thread blocks share an SM, the
+"""States of a track (names as in ``time_classes.py``); where several thread blocks share an SM, the
 first one that holds counts.
 
 ``issue``: instructions of moves back to back. ``signal``: one is, or is about to be, issued.
@@ -158,7 +158,7 @@ class Tracks:
     def _work_out(
         self, start_ps: int, end_ps: int, *, recorded: bool = True, since: np.ndarray | None = None
     ) -> Stretch:
-        """What happened in a stretch of time that lies in the past."""
+        """Work out the states in a stretch of time that lies in the past."""
         machine = self._engine.machine
         spans = operation_spans(self._engine, start_ps, end_ps, since=since)
         ops = machine.ops[spans["op"]]

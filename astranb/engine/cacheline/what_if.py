@@ -1,4 +1,4 @@
-"""What if something were faster: estimates from the critical path, and exact answers from a fork."""
+"""Effects of changes: estimates from the critical path, and exact answers from a fork."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ _FIELDS = {
     "fence": ("fence",),
     "atomic": ("L2",),
 }
-"""What may be changed, and the causes whose time follows it."""
+"""Fields that may be changed, and the causes whose time follows them."""
 _LINK = ("bandwidth", "latency")
 _RUN_ONLY = ("up", "sms")
-"""What changes too much for an estimate: it is run."""
+"""Fields whose change is too large for an estimate: it is run."""
 _REBUILT = ("launch", "start")
-"""What is settled when a run begins: another run has it otherwise."""
+"""Fields that are fixed when a run begins: a change needs another run."""
 
 
 class LineQuestion:
@@ -94,7 +94,7 @@ class LineQuestion:
 
     @property
     def words(self) -> str:
-        """What it is now, for a person."""
+        """Value now, for a person."""
         if self.edit is not None:
             return self.now
         low, high = (min(self.was), max(self.was)) if self.lanes == 1 else (sum(self.was),) * 2
@@ -102,7 +102,7 @@ class LineQuestion:
         return show(low) if low == high else f"{show(low)} to {show(high)}"
 
     def edits(self) -> Iterator[Edit]:
-        """What carries the change out."""
+        """Yield the edits that carry the change out."""
         if self.edit is not None:
             yield self.edit
             return
@@ -165,7 +165,7 @@ def estimate(path: LinePath, question: LineQuestion) -> Change:
 
 
 def _depends(question: LineQuestion, segment: LineSegment, after: str) -> bool:
-    """Whether a segment has the time of a field in it."""
+    """Return whether a segment has the time of a field in it."""
     field, cause = question.field, segment.cause
     if field == "atomic":
         return cause == "L2" and bool(question.signals[segment.op])

@@ -128,7 +128,7 @@ class _WaitChain:
         return f"operation {int(row.number)}{f' ({names[int(row.phase)]})' if names else ''}"
 
     def _comes_back(self, what: tuple[str, int], block: int) -> bool:
-        """Whether the chain has been here before: then it ends, as a cycle."""
+        """Return whether the chain has been here before: then it ends, as a cycle."""
         if what in self._seen:
             cycle = [self._name(b) for b in list(self._seen.values())[list(self._seen).index(what) :]]
             names = [name for k, name in enumerate(cycle) if k == 0 or name != cycle[k - 1]]
@@ -331,7 +331,7 @@ class _WaitChain:
         return sorted(found)
 
     def _is_absent(self, request: int) -> bool:
-        """Whether a request reads a packet that has not come."""
+        """Return whether a request reads a packet that has not come."""
         machine = self._machine
         row = machine.requests[request]
         flag = int(machine.operands[int(row.operand)].flag)

@@ -60,7 +60,7 @@ __all__ = ["Graph"]
 
 @dataclass(frozen=True)
 class Graph:
-    """What all ranks do, to be simulated by cache lines: give it to a ``Simulation``.
+    """Work of all ranks, to be simulated by cache lines: pass it to a ``Simulation``.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ class Graph:
         first: str = "",
         stream_k: bool = False,
     ) -> Self:
-        """Let every rank compute and take part in a collective at the same time, or one after the other.
+        """Build the work of ranks that compute beside a collective, or one after the other.
 
         Parameters
         ----------
@@ -225,7 +225,7 @@ class Graph:
         return self.system.speeds.get(rank, Fraction(1))
 
     def __post_init__(self) -> None:
-        """Refuse what does not match, or takes too long, before a machine is built."""
+        """Check that inputs match and do not take too long, before a machine is built."""
         _ = self._calls
         for rank, one in enumerate(self.operations):
             if float(self.took_ns(one, rank)[_computes(one)].sum(dtype=float)) >= NEVER:

@@ -142,7 +142,7 @@ class ProgramBuilder:
 
 
 def check_length(longest_ps: float, where: str) -> None:
-    """Refuse a run whose times do not fit into a count of picoseconds.
+    """Check that the times of a run fit into a count of picoseconds.
 
     Parameters
     ----------

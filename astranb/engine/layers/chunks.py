@@ -27,7 +27,7 @@ __all__ = ["COLLECTIVES", "PLANNED", "Planner", "retime"]
 PLANNED: Final = np.dtype(
     [("algorithm", "i8"), ("window", "i8"), ("nodes", "i8"), ("stride", "i8"), ("tree", "i8")]
 )
-"""How a phase is carried out: the algorithm's index in :data:`.ALGORITHMS`, its NPUs, …"""
+"""Plan of a phase: the algorithm's index in :data:`.ALGORITHMS`, its NPUs, …"""
 
 _MOST_PHASES: Final = 4_000_000
 COLLECTIVES: Final = {

@@ -52,7 +52,7 @@ def read_edit(path: str, value: float | str | bool, run: LayerRun, about: About)
 
 
 def number(edit: Edit, edits: Sequence[Edit], run: LayerRun) -> float:
-    """What an edit is about as it is now, in the unit of its field."""
+    """Return the present value of what an edit changes, in the unit of its field."""
     return _now(edit.field, edit.path, edit.rows[0], edits, run)
 
 
@@ -97,7 +97,7 @@ def _network(run: LayerRun, edits: Sequence[Edit]) -> HierarchicalNetwork:
 
 
 def parameters(part: LayerPart, run: LayerRun, edits: Sequence[Edit]) -> list[Parameter]:
-    """What can be changed of an object, as it is now."""
+    """Return the parameters of an object with their values now."""
 
     def now(field: str) -> str:
         return written(field, _now(field, f"{part.path}.speed", part.dim, edits, run))

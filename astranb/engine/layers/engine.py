@@ -94,7 +94,7 @@ class LayerEngine(LayerState):
         return place.path, found
 
     def parameters(self, path: str) -> list[Parameter]:
-        """What can be changed of an object, as it is now."""
+        """Return the parameters of an object with their values now."""
         return edits.parameters(self.resolve(path), self.run, self.edits) if path else []
 
     def directions(self, link: str, *, both: bool) -> list[str]:
@@ -170,7 +170,7 @@ class LayerEngine(LayerState):
 
     @classmethod
     def check_tables(cls, machine: Any, start: Any = None) -> None:
-        """Refuse tables of a file that would lead machine code astray."""
+        """Check that tables of a file are safe for compiled code."""
         check(machine, start)
 
     @classmethod

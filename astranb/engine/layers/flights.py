@@ -39,7 +39,7 @@ def link_graph(engine: LayerState) -> LinkGraph:
 
 
 def link_path(engine: LayerState, link: int) -> str:
-    """What is inspected for a link: its dimension."""
+    """Return the path that is inspected for a link: its dimension."""
     physical = int(_links_of(engine).dim[link])
     dims = list(engine.run.built.levels.physical)
     return f"dim[{dims.index(physical)}]" if physical in dims else ""
@@ -52,7 +52,7 @@ def queues(engine: LayerState, links: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
 
 def recorded_flights(engine: LayerState) -> int:
-    """How many phases have ended."""
+    """Return the number of phases that have ended."""
     return int(engine.machine.watch[0].passed)
 
 

@@ -1,4 +1,4 @@
-"""What is shown of the objects of a layer table's run, and why its loop waits."""
+"""Inspection of the objects of a layer table's run, and why its loop waits."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def waits_of(state: LayerState) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def why(state: LayerState, path: str) -> Why:
-    """What the loop computes, else what it waits for."""
+    """Explain what the loop computes or waits for."""
     about = state.about
     place = state.resolve(path) if path else None
     found = Why(place.path if place else "rank[0]", state.now_ps)
@@ -176,7 +176,7 @@ def _dim(state: LayerState, place: LayerPart) -> dict[str, Any]:
 
 
 INSPECTORS: Final = {"rank": _rank, "op": _op, "layer": _layer, "dim": _dim}
-"""What describes an object, by its kind."""
+"""Functions that describe an object, by its kind."""
 
 HAPPENED: Final = {
     BEGINS: "all ranks begin {what}",
@@ -184,4 +184,4 @@ HAPPENED: Final = {
     PHASE_BEGINS: "a phase of {what} begins in dim {dim}",
     PHASE_ENDS: "a phase of {what} ends in dim {dim}",
 }
-"""What is reported, in words."""
+"""Texts of reported events."""

@@ -36,7 +36,7 @@ FIELDS: dict[str, dict[str, tuple[int, str]]] = {
         "running": (_QUEUES, "running"), "inside": (_QUEUES, "inside"), "chunks_done": (_QUEUES, "chunks"),
     },
 }  # fmt: skip
-"""What a condition may name: by kind of object, the word, its table and the table's field."""
+"""Fields of conditions: by kind of object, the word, its table and the table's field."""
 
 _PATH = re.compile(r"(?:rank|npu)\[(?P<rank>[^\]]*)\](?:\.(?P<kind>op|dim)\[(?P<which>.*)\])?\Z")
 _DIM = re.compile(r"dim\[(?P<which>[^\]]*)\]\Z")
@@ -66,7 +66,7 @@ class LayerPart:
 
     @property
     def rows(self) -> tuple[int, ...]:
-        """What an edit changes: the parts of a layer, or a dimension."""
+        """Rows that an edit changes: the parts of a layer, or a dimension."""
         return self.slots or (self.dim,)
 
     @property

@@ -401,7 +401,7 @@ def _windowed_ps(
 
 
 def _check_congestion(network: HierarchicalNetwork, system: LayerSystem) -> None:
-    """Refuse several chunks at once in one dimension, and delays of NICs, routers or memory."""
+    """Check that no dimension has several chunks at once, nor delays of NICs, routers or memory."""
     if system.active_chunks > 1 or system.queues > 1:
         what = "with congestion, one chunk at a time is simulated in each dimension"
         hint = "set active-chunks-per-dimension to 1, or use --fidelity analytical"

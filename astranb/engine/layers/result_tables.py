@@ -50,7 +50,7 @@ def layers(state: LayerState) -> list[dict[str, Any]]:
 
 
 def dimension(state: LayerState, dim: int) -> dict[str, Any]:
-    """What was sent in a dimension as the system layer sees dimensions.
+    """Return the traffic of a dimension as the system layer sees dimensions.
 
     ``utilisation`` is the share of an NPU's bandwidth into it; ``busy_ps`` the time in which chunks
     were there, of the queue that had some for longest.

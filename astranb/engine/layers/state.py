@@ -86,7 +86,7 @@ class LayerState(OperationEngine):
 
     @property
     def longest_ps(self) -> int:
-        """What the computations of the program take."""
+        """Time of the program's computations."""
         rows = self.machine.operations
         return int(rows.time_ps[rows.kind == t.COMPUTE].sum())
 
@@ -118,7 +118,7 @@ class LayerState(OperationEngine):
         return np.asarray(every.begun_ps)[at], np.asarray(every.ended_ps)[at]
 
     def progress(self, row: int) -> tuple[int, int]:
-        """How many chunks of an operation are done, of how many."""
+        """Return the number of chunks of an operation that are done, and of all."""
         if self.about.kind[row] == 0:
             return 0, 0
         c = self.machine.collectives[int(self.machine.operations.slot[int(self.program.at[row])])]
@@ -130,7 +130,7 @@ class LayerState(OperationEngine):
         return np.array([int(clock.end_ps) if clock.ending == 2 else -1], np.int64)
 
     def computed_ps(self) -> np.ndarray:
-        """What has been computed, summed."""
+        """Return the summed computation time."""
         m, row = self.machine, int(self.machine.clock[0].computing)
         left = int(m.operations.begun_ps[row] + m.operations.time_ps[row]) - self.now_ps if row >= 0 else 0
         return np.array([int(m.clock[0].compute_ps) - left], np.int64)

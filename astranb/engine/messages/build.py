@@ -331,7 +331,7 @@ def _check_algorithms(
 
 
 def _no_switch(collective: int, dim: int, network: DimensionNetwork | InfraNetwork, *, compat: bool) -> str:
-    """Say why no switch of a dimension can do a collective; empty if one can."""
+    """Explain why no switch of a dimension can do a collective; empty if one can."""
     if compat:
         return "ASTRA-sim 2.0 has no inNetwork"
     if not isinstance(network, DimensionNetwork) or network.shapes[dim] != SWITCH:

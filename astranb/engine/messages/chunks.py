@@ -157,7 +157,7 @@ def _queue_up(m: MessageMachine, stream: int) -> None:
 
 @kernel(inline=False)
 def _is_ahead(m: MessageMachine, stream: int, before: int) -> int:
-    """Say whether a stream that is queued behind another is ahead of any that wait, or just did (1)."""
+    """Return whether a stream that is queued behind another is ahead of any that wait, or just did (1)."""
     s = m.streams[stream]
     row = m.queues[s.queue].head
     behind = 1 if before < 0 else 0

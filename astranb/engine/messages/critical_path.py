@@ -112,7 +112,7 @@ def _before(rows: Records) -> dict[tuple[int, int, int], int]:
 
 
 def _reason(engine: MessageState, row: int, at_ns: int, before: dict[tuple[int, int, int], int]) -> int:
-    """What an operation that began at a time had to wait for; -1: nothing."""
+    """Return the operation that one which began at a time had to wait for; -1: none."""
     rows = engine.machine.operations
     parents = engine.about.waited_for(row)
     if len(parents):

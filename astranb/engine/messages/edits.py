@@ -80,7 +80,7 @@ def read_edit(
 
 
 def _routed(part: RunPart, machine: t.MessageMachine) -> bool:
-    """Whether a part is the dimension that stands for the links of an infrastructure."""
+    """Return whether a part is the dimension that stands for the links of an infrastructure."""
     return part.kind == "dim" and bool(machine.dims[part.dim].kind == ROUTED)
 
 
@@ -170,7 +170,7 @@ def check_links(about: About, machine: t.MessageMachine, edits: Sequence[Edit]) 
 
 
 def parameters(part: RunPart, machine: t.MessageMachine, edits: Sequence[Edit]) -> list[Parameter]:
-    """What can be changed of an object, as it is after the edits."""
+    """Return the parameters of an object with their values after the edits."""
     if _routed(part, machine):
         return []
 

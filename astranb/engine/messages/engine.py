@@ -168,7 +168,7 @@ class MessageEngine(MessageState):
         return RECORDED_WORDS.get(self.resolve(path).kind, frozenset())
 
     def parameters(self, path: str) -> list[Parameter]:
-        """What can be changed of an object, as it is now."""
+        """Return the parameters of an object with their values now."""
         return parameters(self.resolve(path), self.machine, self.edits) if path else []
 
     def directions(self, link: str, *, both: bool) -> list[str]:
@@ -230,12 +230,12 @@ class MessageEngine(MessageState):
         return inspection.states_of(self, rows)
 
     def progress(self, row: int) -> tuple[int, int]:
-        """How many chunks of an operation are done, of how many."""
+        """Return the number of chunks of an operation that are done, and of all."""
         o = self.machine.operations[row]
         return int(o.streams_done), int(o.streams)
 
     def computed_ps(self) -> np.ndarray:
-        """How long each rank's GPU has computed, summed; ASTRA-sim adds a computation when it begins."""
+        """Return each rank's summed computation time; ASTRA-sim adds a computation when it begins."""
         if self.represented is not None:
             few, npu = self.represented
             return np.asarray(few.computed_ps()[npu])
@@ -294,7 +294,7 @@ class MessageEngine(MessageState):
         }
 
     def saved(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """What the tables do not hold: names, and what depends on what."""
+        """Return what the tables do not hold: names, and the dependencies."""
         about = self.about
         footprint, columns = saved_footprint(about.footprint)
         labels, parts = save_part_rows(about.parts)
@@ -320,7 +320,7 @@ class MessageEngine(MessageState):
 
     @classmethod
     def check_tables(cls, machine: Any, start: Any = None) -> None:
-        """Refuse tables of a file that would lead machine code astray."""
+        """Check that tables of a file are safe for compiled code."""
         check(machine, start)
 
     @classmethod
@@ -344,7 +344,7 @@ class MessageEngine(MessageState):
             about.parts = load_part_rows(inputs.get("parts"), data, about.own, about.kind)
             about.jobs = read_placed_jobs(inputs.get("jobs", []), len(machine.npus))
             if not isinstance(inputs["title"], str):
-                raise TypeError("the title is no text")
+                raise TypeError("the title is not a text")
             collective = _collective(inputs["collective"])
             run = Run.of_machine(cast("t.MessageMachine", machine))
             network = inputs.get("network")
@@ -362,7 +362,7 @@ def _collective(document: Any) -> tuple[str, int, int] | None:
 
     kind, size, ranks = document
     if kind not in COLLECTIVES or not all(type(one) is int and one > 0 for one in (size, ranks)):
-        raise TypeError("it is no collective")
+        raise TypeError("it is not a collective")
     return kind, size, ranks
 
 

@@ -69,7 +69,7 @@ def link_graph(engine: MessageState) -> LinkGraph:
 
 
 def link_path(engine: MessageState, link: int) -> str:
-    """What is inspected for a link: itself, or its dimension where links are not simulated."""
+    """Return the path inspected for a link: itself, or its dimension where links are not simulated."""
     m = engine.machine
     if m.config[0].congestion:
         return f"link[{link}]"
@@ -77,7 +77,7 @@ def link_path(engine: MessageState, link: int) -> str:
 
 
 def queues(engine: MessageState, links: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """How many messages wait for each of some links now, and which of these are down."""
+    """Return the number of messages that wait for each of some links now, and which links are down."""
     m = engine.machine
     if not m.config[0].congestion:
         return np.zeros(len(links), np.int64), np.zeros(len(links), bool)
@@ -88,7 +88,7 @@ def queues(engine: MessageState, links: np.ndarray) -> tuple[np.ndarray, np.ndar
 
 
 def recorded_flights(engine: MessageState) -> int:
-    """How many messages have been recorded, with congestion once for each link."""
+    """Return the number of recorded messages, with congestion once for each link."""
     return int(engine.machine.watch[0].flights)
 
 

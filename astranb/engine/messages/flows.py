@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["flow_columns", "flows"]
 
 _WHOSE = ("src", "dst", "tag", "operation", "phase", "step", "bytes")
-"""What tells messages apart; those that agree in all of it cross each link in their order."""
+"""Fields that distinguish messages; those that agree in all of them cross each link in their order."""
 
 
 def flow_columns(engine: MessageState) -> dict[str, np.ndarray]:
@@ -79,14 +79,14 @@ def flow_columns(engine: MessageState) -> dict[str, np.ndarray]:
 
 
 def _fresh(columns: list[np.ndarray]) -> np.ndarray:
-    """Whether each row differs from the one before it."""
+    """Return whether each row differs from the one before it."""
     if not len(columns[0]):
         return np.zeros(0, bool)
     return np.concatenate([[True], np.any([np.diff(column) != 0 for column in columns], axis=0)])
 
 
 def _algorithms(engine: MessageState, found: dict[str, np.ndarray], recorded: np.ndarray) -> list[str]:
-    """Give the algorithm of each message: that of its phase, where this has ended, or of what is replayed."""
+    """Return the algorithm of each message: of its phase, where this has ended, or of what is replayed."""
     passed = recent(engine.machine)
     columns = (np.asarray(passed[name]).tolist() for name in ("operation", "phase", "algorithm"))
     known = {(row, phase): ALGORITHMS[number] for row, phase, number in zip(*columns, strict=True)}

@@ -114,12 +114,12 @@ class Fold:
 
     @property
     def represents(self) -> int:
-        """How many ranks each rank with operations represents."""
+        """Number of ranks that each rank with operations represents."""
         busy = np.array([len(one.rows) > 0 for one in self.operations.patterns])[self.operations.pattern]
         return int(busy.sum()) // max(1, int(busy[self.ranks].sum()))
 
     def _end_links(self, folded: t.MessageMachine, frame: t.MessageMachine) -> None:
-        """Say until when the links of each rank have sent: with congestion there is one class of ranks."""
+        """Set the end of the links of each rank: with congestion there is one class of ranks."""
         if frame.config[0].congestion:
             ranks, free_ns = len(self.npu), folded.links.free_ns
             if frame.dims[0].kind == FULLY_CONNECTED:

@@ -1,4 +1,4 @@
-"""What is shown of a rank, an operation, a queue, a dimension or a link."""
+"""Inspection of a rank, an operation, a queue, a dimension or a link."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def _link(engine: MessageState, place: RunPart) -> dict[str, Any]:
 
 
 INSPECTORS: Final = {"rank": _rank, "op": _op, "queue": _queue, "dim": _dim, "link": _link}
-"""What describes an object, by its kind."""
+"""Functions that describe an object, by its kind."""
 
 HAPPENED: Final = {
     BEGINS: "rank {npu} begins {what}",
@@ -180,4 +180,4 @@ HAPPENED: Final = {
     PHASE_BEGINS: "rank {npu} begins a phase of {what}",
     PHASE_ENDS: "rank {npu} ends a phase of {what}",
 }
-"""What is reported, in words."""
+"""Texts of reported events."""

@@ -61,7 +61,7 @@ def reverse_link(machine: t.MessageMachine, link: int) -> int:
 
 
 def waiting_for(machine: t.MessageMachine, link: int) -> int:
-    """How many messages wait for a link."""
+    """Return the number of messages that wait for a link."""
     count, at = 0, int(machine.links[link].head)
     while at >= 0:
         count, at = count + 1, int(machine.messages[at].behind)

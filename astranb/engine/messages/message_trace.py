@@ -18,7 +18,7 @@ __all__ = ["MessageTrace", "trace_messages"]
 
 
 class MessageTrace(NamedTuple):
-    """What a run without congestion has sent.
+    """Messages of a run without congestion.
 
     Attributes
     ----------

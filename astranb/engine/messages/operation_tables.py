@@ -37,7 +37,7 @@ _OPERATION_BYTES: Final = 300
 _MOST_RANKS: Final = 1 << 40
 """More than there can be, to tell ranks in groups apart by one number."""
 _TYPES: Final = np.zeros(t.DELAY + 1, np.int64)
-"""What an operation of each kind is in a trace, which says what it occupies."""
+"""Type in a trace of each kind of operation; it determines the resource."""
 for _kind, _type in {
     t.COMPUTE: NodeType.COMP,
     t.COLLECTIVE: NodeType.COMM_COLL,

@@ -24,7 +24,7 @@ FIELDS: dict[str, dict[str, str]] = {
     },
     "queue": {"running": "running"},
 }  # fmt: skip
-"""What a condition may name: by kind of object, the word and the field of the table."""
+"""Fields of conditions: by kind of object, the word and the field of the table."""
 
 _PART = re.compile(r"(?P<kind>rank|npu|op|dim|link)\[(?P<which>[^\]]*)\]\Z")
 _HINT = "write rank[3], rank[3].op[0], rank[3].dim[1], dim[0] or link[5]"

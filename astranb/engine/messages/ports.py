@@ -45,7 +45,7 @@ def shared_by(m: MessageMachine, stream: int) -> int:
 
 @kernel
 def rails_in(m: MessageMachine, sender: int, dim: int) -> int:
-    """Give how many ranks share a sender's message in a dimension of links; 1 where it is no group's ring."""
+    """Return how many ranks share a sender's message in a dimension of links; 1: it is no group's ring."""
     if sender & _MASK != NOBODY or sender >> KIND_BITS == 0:
         return 1
     g = m.groups[(sender >> KIND_BITS) - 1]
@@ -124,7 +124,7 @@ def _routed(m: MessageMachine, row: int, side: int, ahead_ns: float) -> tuple[fl
 
 @kernel
 def leave(m: MessageMachine, row: int) -> int:
-    """Let a message leave by the ports of its source; returns in how many nanoseconds it would arrive."""
+    """Send a message by the ports of its source; return the nanoseconds until it would arrive."""
     if m.config[0].routed == 1:
         ends_ns, latency_ns = _routed(m, row, 0, 0.0)
     else:
@@ -135,7 +135,7 @@ def leave(m: MessageMachine, row: int) -> int:
 
 @kernel
 def come_in(m: MessageMachine, row: int) -> int:
-    """Let a message in by the ports of its target; returns how many nanoseconds it waits for them."""
+    """Receive a message by the ports of its target; return the nanoseconds that it waits for them."""
     ahead_ns = float(m.queue[0].now - m.messages[row].first_ns)
     if m.config[0].routed == 1:
         ends_ns, _ = _routed(m, row, 1, ahead_ns)

@@ -1,4 +1,4 @@
-"""What can be watched in ASTRA-sim 2.0's workloads: words by kind of object, and their readers."""
+"""Fields of ASTRA-sim 2.0's workloads that can be watched: words by kind of object, and readers."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ READERS: dict[str, dict[str, _Reader]] = {
         "busy_ns": _field("used", "busy_ns"),
     },
 }
-"""What can be watched: by kind of object, the words and their readers; conditions may name some of them."""
+"""Watchable fields: by kind of object, the words and their readers; conditions may name some of them."""
 
 RECORDED_WORDS: Final = {
     kind: frozenset({"messages", "bytes", "busy_ns"}) for kind in ("queue", "dim", "link")

@@ -1,4 +1,4 @@
-"""What is recorded of a run and what its breakpoints observe; nothing simulated depends on it.
+"""Recording of a run, and what its breakpoints observe; nothing simulated depends on it.
 
 A handler looks at ``watch[0].noting`` first, so that a run without a recording and breakpoints
 pays for a comparison only.

@@ -59,11 +59,11 @@ class RoutedLinks:
         """Make them of what :meth:`document` gave."""
         infra, counts = load(document["infra"]), tuple(document["npus_count"])
         if not all(type(count) is int for count in counts):
-            raise TypeError("dimensions are no numbers")
+            raise TypeError("dimensions are not numbers")
         return cls(InfraNetwork(infra, counts))
 
     def document(self) -> dict[str, Any]:
-        """What a file has to hold."""
+        """Return the part that a file has to hold."""
         return {"infra": self.network.infra.to_dict(), "npus_count": list(self.network.npus_count)}
 
     def copy(self) -> RoutedLinks:
@@ -95,7 +95,7 @@ class RoutedLinks:
         return tuple(link for link, own_lanes in enumerate(known) if not wanted.isdisjoint(own_lanes))
 
     def down_of(self, machine: t.MessageMachine, rows: Iterable[int], closed: frozenset[int]) -> list[bool]:
-        """Whether some links have lanes that are closed."""
+        """Return whether some links have lanes that are closed."""
         known = self.known(machine).lanes
         return [not closed.isdisjoint(known[row]) for row in rows]
 

@@ -46,7 +46,7 @@ __all__ = ["begin_rooted", "binary_parent", "is_outward", "load_rooted", "rooted
 
 @kernel
 def is_outward(collective: int) -> bool:
-    """Whether a collective has a root from which it goes out."""
+    """Return whether a collective has a root from which it goes out."""
     return collective in (BROADCAST, SCATTER)
 
 

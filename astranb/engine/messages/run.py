@@ -290,7 +290,7 @@ class Run:
 
 
 def _is_over(m: t.MessageMachine) -> bool:
-    """Say whether all NPUs are done, nothing is left over, and no order was chance."""
+    """Return whether all NPUs are done, nothing is left over, and no order was chance."""
     clock = m.clock[0]
     free = all(
         int(clock[f"{name}_left"]) == len(getattr(m, name)) for name in ("timers", "messages", "streams")

@@ -75,7 +75,7 @@ def reset_loads(m: MessageMachine) -> None:
 
 @kernel
 def _active(m: MessageMachine, dim: int, involved: int) -> bool:
-    """Say whether a dimension takes part."""
+    """Return whether a dimension takes part."""
     return bool(m.schedule[dim].nodes > 1 and ((involved >> dim) & 1) == 1)
 
 
@@ -253,7 +253,7 @@ def order_dimensions(m: MessageMachine, operation: int, left: int, chunk: int) -
 
 @kernel
 def _next_queue(m: MessageMachine, npu: int, dim: int, half: int) -> int:
-    """Give the next queue of a dimension, round robin: of all (0), of the first half (1), of the second (2).
+    """Return a dimension's next queue, round robin: of all (0), of the first half (1), of the second (2).
 
     Phases before the last dimension use the first half, those after it the second.
     """
@@ -347,7 +347,7 @@ def _add_phase(
 
 @kernel
 def _takes_part(m: MessageMachine, group: int, requested: int, involved: int, dim: int) -> bool:
-    """Say whether a collective has a phase in a dimension."""
+    """Return whether a collective has a phase in a dimension."""
     if group >= 0:
         return bool(m.groups[group].count > 1)
     i = m.implementations[requested * m.config[0].dims + dim]
@@ -474,7 +474,7 @@ def place_in_queue(m: MessageMachine, stream: int) -> int:
 
 @kernel(inline=False)
 def goes_behind(m: MessageMachine, stream: int, row: int) -> bool:
-    """Say whether a stream would go behind another one of its queue, wherever that is; False: not surely."""
+    """Return whether a stream surely would go behind another one of its queue, wherever that is."""
     s = m.streams[stream]
     r = m.streams[row]
     intra = m.config[0].intra

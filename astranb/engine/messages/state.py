@@ -78,7 +78,7 @@ class MessageState(OperationEngine):
 
     @property
     def about(self) -> About:  # type: ignore[override]
-        """What does not change."""
+        """Constants of the run."""
         if self._about is None:
             workload = self.run.workload
             assert workload is not None  # noqa: S101 - a run without one is given what is known about it
@@ -137,7 +137,7 @@ class MessageState(OperationEngine):
 
     @property
     def ranks(self) -> int:
-        """How many ranks there are."""
+        """Number of ranks."""
         return len(self.run.outline.npus)
 
     @property

@@ -267,13 +267,13 @@ class _Classes:
         return found
 
     def _evenly(self, first: np.ndarray, npu: np.ndarray) -> bool:
-        """Say whether each rank that does something represents as many."""
+        """Return whether each rank that does something represents as many."""
         empty = np.array([len(one.rows) == 0 for one in self.ranks.patterns])[self.ranks.pattern[first]]
         counts = np.bincount(npu)[~empty]
         return bool(len(counts) and counts.min() == counts.max())
 
     def _whole_folds(self) -> bool:
-        """Say whether collectives of all ranks look the same from each."""
+        """Return whether collectives of all ranks look the same from each."""
         workload, system = self.workload, self.workload.system
         network = workload.network
         assert isinstance(network, DimensionNetwork)  # noqa: S101 - checked by the caller
@@ -326,7 +326,7 @@ class _Classes:
         return rows, listed
 
     def _ambiguous(self) -> bool:
-        """Say whether two groups of two ranks have the same tags: which message is whose is then chance."""
+        """Return whether two groups of two ranks have equal tags: which message is whose is then chance."""
         number = np.array([number for number, _ in self.groups], np.int64) % _TAGS
         if self.wholes and (number[np.unique(self.rows[self.rows >= 0])] == 0).any():
             return True

@@ -396,7 +396,7 @@ WATCH = np.dtype(
         ("sent_step", "i8"),
     ]
 )
-"""What is observed of a run: not part of the simulated state."""
+"""Observation of a run: not part of the simulated state."""
 
 POINT = np.dtype(
     [
@@ -431,10 +431,10 @@ PASSED = np.dtype(
 """A phase of a chunk that has ended, in a ring buffer."""
 
 TRAFFIC = np.dtype([("messages", "i8"), ("bytes", "i8"), ("crossed", "i8")])
-"""What an NPU has sent in a dimension; ``crossed`` counts bytes once per link."""
+"""Traffic of an NPU in a dimension; ``crossed`` counts bytes once per link."""
 
 USED = np.dtype([("messages", "i8"), ("bytes", "i8"), ("busy_ns", "i8")])
-"""What has crossed a link, in a network with congestion."""
+"""Traffic of a link, in a network with congestion."""
 
 MOVING = np.dtype(
     [("operation", "i8"), ("phase", "i8"), ("step", "i8"), ("queued_ns", "i8"), ("flight", "i8")]

@@ -17,7 +17,7 @@ __all__ = ["collectives", "dimension", "job_links", "links"]
 
 
 def dimension(engine: MessageState, dim: int) -> dict[str, Any]:
-    """What was sent in a dimension; ``utilisation`` is the share of all its links' bandwidth."""
+    """Return the traffic of a dimension; ``utilisation`` is the share of all its links' bandwidth."""
     m = engine.machine
     row, npus = m.dims[dim], len(m.npus)
     mine: Any = m.traffic[dim :: len(m.dims)] if engine.recording else m.traffic[:0]

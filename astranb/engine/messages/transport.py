@@ -160,7 +160,7 @@ def _stop_after(m: MessageMachine, at: int, dst: int, heading: int) -> tuple[int
 
 @kernel
 def _goes_on(m: MessageMachine, row: int) -> bool:
-    """Say whether a message crosses another link after the one at hand."""
+    """Return whether a message crosses another link after the one at hand."""
     message = m.messages[row]
     if message.src == message.dst:
         return False  # over one link between an NPU and its switch
@@ -537,7 +537,7 @@ def cross_link(m: MessageMachine, npu: int, heading: int, size: int, sender: int
 
 @kernel(inline=False)
 def meet_at_switch(m: MessageMachine, stream: int, src: int, dst: int, tag: int, count: int) -> int:
-    """Let a stream wait at a switch for the others.
+    """Make a stream wait at a switch for the others.
 
     Parameters
     ----------

@@ -67,7 +67,7 @@ def _longest(engine: MessageState) -> int:
 
 
 class _Chain:
-    """What ranks wait for at one moment.
+    """Waits of ranks at one moment.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What does not change in a run of operations: their ranks, names, kinds and dependencies, the dimensions."""
+"""Constants of a run of operations: ranks, names, kinds, dependencies and dimensions."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _COLLECTIVES = {number: name for name, number in COLLECTIVE_NAMES.items()}
 
 @dataclass
 class About:
-    """What does not change in a run, and is no part of its tables.
+    """Constants of a run that are no part of its tables.
 
     Attributes
     ----------
@@ -90,12 +90,12 @@ class About:
 
     @property
     def network(self) -> str:
-        """What the network is called: the infrastructure's name, or the shape of each dimension."""
+        """Name of the network: that of the infrastructure, or the shape of each dimension."""
         return self.infra or " x ".join(self.topology)
 
     @cached_property
     def links(self) -> list[str]:
-        """What each link of an infrastructure is called, as ``A->B``; empty where links have dimensions."""
+        """Names of the links of an infrastructure, as ``A->B``; empty where links have dimensions."""
         return self.name_links()
 
     @cached_property
@@ -121,7 +121,7 @@ class About:
         return np.concatenate([rows[~self.parts.hidden[rows]], self.parts.first[mine]])
 
     def leaves_of(self, rank: int) -> np.ndarray:
-        """What a rank does one by one: its operations, but of a replay each message and computation."""
+        """Return the leaves of a rank: its operations, but of a replay each message and computation."""
         rows = np.arange(self.start[rank], self.start[rank + 1])
         if self.parts is None:
             return rows
@@ -135,7 +135,7 @@ class About:
         return rows if self.parts is None else np.asarray(self.parts.shown(rows))
 
     def label_of(self, row: int) -> Label:
-        """What a recorded operation says of itself; one that is not replayed says nothing."""
+        """Return the label of a recorded operation; one that is not replayed has none."""
         return Label() if self.parts is None else self.parts.of(row)
 
     def waited_for(self, row: int) -> np.ndarray:
@@ -143,7 +143,7 @@ class About:
         return self.parents[self.first[row] : self.first[row + 1]]
 
     def parents_of(self, row: int) -> np.ndarray:
-        """What an operation waits for."""
+        """Return the operations that one waits for."""
         return self._around(row, self.first, self.parents)
 
     @cached_property
@@ -152,7 +152,7 @@ class About:
         return reversed_lists(np.diff(self.first), self.parents)
 
     def children_of(self, row: int) -> np.ndarray:
-        """What waits for an operation."""
+        """Return the operations that wait for one."""
         return self._around(row, *self._children)
 
     def _around(self, row: int, first: np.ndarray, lists: np.ndarray) -> np.ndarray:
@@ -165,7 +165,7 @@ class About:
 
     @cached_property
     def _shown_before(self) -> np.ndarray:
-        """How many of the ranks' own operations are shown before each, and behind them all of them."""
+        """Number of the ranks' own operations that are shown before each; the last entry counts all."""
         hidden = np.zeros(self.own, bool) if self.parts is None else self.parts.hidden[: self.own]
         return np.concatenate([[0], np.cumsum(~hidden)])
 
@@ -190,7 +190,7 @@ class About:
         return self.names[at] if at >= 0 and self.names[at] else self.what(row)
 
     def what(self, row: int) -> str:
-        """What an operation is: a collective's name, or its kind."""
+        """Return a collective's name, or the kind of another operation."""
         if collective := self.label_of(row).collective:
             return collective
         kind = int(self.kind[row])

@@ -1,4 +1,4 @@
-"""What each rank does at each time: one of a few activities, for the timeline, the table and the topology."""
+"""Activity of each rank at each time: one of a few, for the timeline, the table and the topology."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def waits_of(
 def activity_of(
     engine: OperationRun, ranks: Sequence[int] | None = None, ready_ps: np.ndarray | None = None
 ) -> Activity:
-    """Give what some ranks (all, where none are named) have done; ``ready_ps`` is the engine's, if known."""
+    """Return the activity of some ranks (all, if none are named); ``ready_ps`` is the engine's, if known."""
     spans, done = spans_of(engine), engine.ends_ps()
     if ranks is not None:
         spans = spans.of(ranks)

@@ -1,4 +1,4 @@
-"""What a person may change in a run of operations: words, units and limits."""
+"""Fields that a person may change in a run of operations: words, units and limits."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CHANGEABLE: Final = {
         "outage": ("outage_ns", "ps", "from 0", "for so long from now on, messages wait"),
     },
 }
-"""What a person may change: field, unit of a bare number, limits, meaning."""
+"""Fields that a person may change: field, unit of a bare number, limits, meaning."""
 _MOST_SPEED = 1e6
 
 

@@ -1,4 +1,4 @@
-"""What the message and the layer engine share: runs that consist of operations of ranks."""
+"""Shared part of the message and the layer engine: runs that consist of operations of ranks."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ _MOST_LINKS = 4
 
 
 class OperationEngine(OperationRun):
-    """What both engines of operations share; see :class:`~.protocol.Engine`."""
+    """Base of both engines of operations; see :class:`~.protocol.Engine`."""
 
     fidelity: str = "analytical"
     collective: tuple[str, int, int] | None
@@ -119,7 +119,7 @@ class OperationEngine(OperationRun):
         return {name: self.count(name) for name in self.count_names}
 
     def kept(self) -> dict[str, memoryview]:
-        """What a checkpoint holds: what changes, and what is recorded but not too long."""
+        """Return the contents of a checkpoint: what changes, and what is recorded but not too long."""
         return {
             name: memoryview(np.asarray(table).view(np.uint8).reshape(-1))  # type: ignore[arg-type]
             for name, table in self.machine._asdict().items()
@@ -144,7 +144,7 @@ class OperationEngine(OperationRun):
         return lambda: None
 
     def recording_switched(self, *, on: bool) -> Edit | None:
-        """Refuse: a run of operations records from its start, or not at all.
+        """Raise InputError: a run of operations records from its start, or not at all.
 
         Raises
         ------
@@ -236,7 +236,7 @@ class OperationEngine(OperationRun):
         return {"op": (self.about.path(row) for row in rows), "dim": (f"{path}.dim[{d}]" for d in dims)}
 
     def readable(self, path: str) -> Readable:
-        """What can be read of an object by breakpoints and watches."""
+        """Return the fields of an object for breakpoints and watches."""
         fields = tuple(self.field_names.get(self.resolve(path).kind, ()))
         full, readers = self.readers(path)
         return Readable(full, fields, readers, self.recorded(path))
@@ -261,7 +261,7 @@ class OperationEngine(OperationRun):
         return found
 
     def last_event(self) -> LastEvent:
-        """What happened last; without a phase, because those of chunks pass at the same time."""
+        """Describe the last event; without a phase, because those of chunks overlap."""
         return LastEvent(self._narrate(), self.concerned(), ("", 0, 0))
 
     def _narrate(self) -> str:
@@ -281,7 +281,7 @@ class OperationEngine(OperationRun):
 
     @property
     def absent(self) -> Mapping[str, str]:
-        """What a run of operations cannot know, and why."""
+        """Results that a run of operations cannot know, and why."""
         reason = "messages are simulated whole: fidelity='cacheline' simulates GPUs and lines"
         names = ("lines", "blocks", "ops", "spans", "signals", "flights", "activity", "events")
         parts = ("issue_or_data_ps", "semaphore_ps", "fence_ps", "signal_ps", "blocks_idle_ps")
@@ -347,14 +347,14 @@ class OperationEngine(OperationRun):
         return Bound(f"dim {dim} ({most['shape']})", f"dim[{dim}]", int(most["utilisation"] * self.time_ps))
 
     def headline(self) -> list[str]:
-        """What ran on what, how much work it was, and what the breakdown is of."""
+        """Return what ran on what, how much work it was, and what the breakdown is of."""
         counts = {unit: self.count(field) for unit, field in self.units.items()}
         last = "message" if "message" in counts else "phase"
         work = f"{counts['event']:,} events, {counts['operation']:,} operations, {counts[last]:,} {last}s"
         return [f"{self.title}: {self.crowd} on {self.about.network}", work, "ranks"]
 
     def explain(self, path: CriticalPath | None) -> list[str]:
-        """Say where the time went: per rank, per dimension, and what had to wait for what."""
+        """Explain where the time went: per rank, per dimension, and what had to wait for what."""
         rows, lines = self.per_rank(), []
         if rows:
             last = max(rows, key=lambda r: (r["end_ps"], -r["rank"]))
@@ -392,7 +392,7 @@ class OperationEngine(OperationRun):
         return list(self.own_tables().get("links", list)())
 
     def own_lines(self) -> list[str]:
-        """What else there is to explain: nothing, unless an engine has more to say."""
+        """Return further lines of an explanation; none unless an engine has some."""
         return []
 
     def tables(self) -> Mapping[str, Callable[[], Any]]:
@@ -450,7 +450,7 @@ class OperationEngine(OperationRun):
     # Explaining --------------------------------------------------------------
 
     def critical_path(self) -> CriticalPath:
-        """What the time consists of."""
+        """Return the critical path."""
         return CriticalPath(f"{self.title} on {self.about.network}", self.segments(), CAUSES)
 
     def search_path(self, replica: Callable[[], Replica]) -> Generator[float, None, CriticalPath]:
@@ -533,12 +533,12 @@ class OperationEngine(OperationRun):
     @classmethod
     @abstractmethod
     def check_tables(cls, machine: Any, start: Any = None) -> None:
-        """Refuse tables that would lead machine code astray; ``start``: those of the run's start."""
+        """Check that tables are safe for compiled code; ``start``: those of the run's start."""
 
     # Comparing ---------------------------------------------------------------
 
     def inputs(self) -> dict[str, Any]:
-        """What it was made of, by name."""
+        """Return the inputs by name."""
         given = {"workload": self.title, "ranks": self.ranks, "network": self.about.network}
         return {**given, **self.config()}
 

@@ -45,7 +45,7 @@ class Flights:
     end_ps: np.ndarray
 
     def __len__(self) -> int:
-        """How many rows there are."""
+        """Number of rows."""
         return len(self.link)
 
     def at(self, rows: np.ndarray | slice) -> Flights:
@@ -114,7 +114,7 @@ class LinkGraph:
     note: str = ""
 
     def __len__(self) -> int:
-        """How many nodes there are."""
+        """Number of nodes."""
         return len(self.names)
 
     def name(self, node: int) -> str:
@@ -126,7 +126,7 @@ class LinkGraph:
         return self.instances[int(self.instance[int(node)])]
 
     def label(self, node: int) -> str:
-        """What is written on a node: of a switch of a dimension its number among these."""
+        """Return the text on a node: of a switch of a dimension its number among these."""
         name = self.names[node]
         if not name.startswith("switch of dim"):
             return ".".join(name.split(".")[-2:])

@@ -1,4 +1,4 @@
-"""What ranks hold in memory over time, of runs whose workload has a :class:`Footprint`."""
+"""Memory of ranks over time, of runs whose workload has a :class:`Footprint`."""
 
 from __future__ import annotations
 

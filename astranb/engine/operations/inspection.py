@@ -1,4 +1,4 @@
-"""What both engines of operations show of a rank and of an operation."""
+"""Inspection of a rank and of an operation by both engines of operations."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def listed(engine: OperationRun, rows: Sequence[int] | np.ndarray) -> list[dict[
 
 
 def rank_lines(engine: OperationRun, rows: np.ndarray, states: np.ndarray) -> Lines:
-    """How many of a rank's operations are in each state, and which are under way."""
+    """Return the number of a rank's operations in each state, and those under way."""
     counts = np.bincount(states, minlength=len(STATES)).tolist()
     each = ", ".join(f"{count:,} {word}" for word, count in zip(STATES, counts, strict=True) if count)
     running = ", ".join(engine.about.text(int(row)) for row in rows[states == 2][:4])
@@ -45,7 +45,7 @@ def rank_lines(engine: OperationRun, rows: np.ndarray, states: np.ndarray) -> Li
 
 
 def operation_lines(engine: OperationRun, row: int) -> Lines:
-    """What an operation is, its state, and when it begins and ends."""
+    """Return the name of an operation, its state, and when it begins and ends."""
     start, end = (int(times[row]) for times in engine.times_ps())
     lines = [
         ("what", engine.about.what(row)),
@@ -57,7 +57,7 @@ def operation_lines(engine: OperationRun, row: int) -> Lines:
 
 
 def neighbours(engine: OperationRun, row: int) -> tuple[Lines, list[dict[str, str]]]:
-    """What an operation still waits for, and what it depends on and what depends on it."""
+    """Return the unmet dependencies of an operation, its parents and its children."""
     parents, end = engine.about.parents_of(row), engine.times_ps()[1]
     left = ", ".join(engine.about.label(int(one)) for one in parents[end[parents] < 0][:4])
     others = [*parents[:MOST], *engine.about.children_of(row)[:MOST]]

@@ -19,7 +19,7 @@ _COLUMNS: Final = ("owner", "first", "until", "label", "kind", "bytes", "shows",
 
 @dataclass(frozen=True, eq=False)
 class PartRows:
-    """What a run shows of its custom collectives: parts, each of which is called by its first row.
+    """Parts of a run's custom collectives, each of which is named by its first row.
 
     Attributes
     ----------

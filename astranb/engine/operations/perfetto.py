@@ -23,7 +23,7 @@ _START = 900
 
 
 def slots(key: Any, start: Any, end: Any) -> Any:
-    """Give each span the first of its key's rows that is free at its start.
+    """Assign to each span the first of its key's rows that is free at its start.
 
     Parameters
     ----------

@@ -80,12 +80,12 @@ class OperationRun(ABC):
     @property
     @abstractmethod
     def ranks(self) -> int:
-        """How many ranks have rows of their own."""
+        """Number of ranks with rows of their own."""
 
     @property
     @abstractmethod
     def stands_for(self) -> int:
-        """How many ranks, which do the same at the same time, each of them represents."""
+        """Number of ranks, which do the same at the same time, that each of them represents."""
 
     @property
     @abstractmethod
@@ -105,7 +105,7 @@ class OperationRun(ABC):
     @property
     @abstractmethod
     def longest_ps(self) -> int:
-        """How long a rank computes at most: a guess of how long the run is."""
+        """Longest computation time of a rank: a guess of the run's length."""
 
     @property
     @abstractmethod
@@ -136,7 +136,7 @@ class OperationRun(ABC):
 
     @abstractmethod
     def number(self, edit: Edit) -> float:
-        """What an edit is about as it is now, in the unit of the edit's field."""
+        """Return the present value of what an edit changes, in the unit of its field."""
 
     @abstractmethod
     def times_ps(self, rows: slice = EVERY) -> tuple[np.ndarray, np.ndarray]:
@@ -148,7 +148,7 @@ class OperationRun(ABC):
 
     @abstractmethod
     def progress(self, row: int) -> tuple[int, int]:
-        """How many chunks of an operation are done, of how many."""
+        """Return the number of chunks of an operation that are done, and of all."""
 
     @abstractmethod
     def ends_ps(self) -> np.ndarray:
@@ -156,7 +156,7 @@ class OperationRun(ABC):
 
     @abstractmethod
     def computed_ps(self) -> np.ndarray:
-        """What each rank has computed, summed, as ASTRA-sim counts it."""
+        """Return the summed computation time of each rank, as ASTRA-sim counts it."""
 
     @abstractmethod
     def passed(self) -> dict[str, np.ndarray]:
@@ -176,15 +176,15 @@ class OperationRun(ABC):
 
     @abstractmethod
     def link_path(self, link: int) -> str:
-        """What is inspected for a link: itself, or its dimension where links are not simulated."""
+        """Return the path inspected for a link: itself, or its dimension where links are not simulated."""
 
     @abstractmethod
     def queues(self, links: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """How many messages wait for each of some links now, and which of these are down."""
+        """Return the number of messages that wait for each of some links now, and which links are down."""
 
     @abstractmethod
     def recorded_flights(self) -> int:
-        """How many numbers the recording of :meth:`flights` has given so far."""
+        """Return how many numbers the recording of :meth:`flights` has given so far."""
 
     @abstractmethod
     def flights(self, since: int) -> Recorded:
@@ -216,7 +216,7 @@ class OperationRun(ABC):
 
     @abstractmethod
     def dimension(self, dim: int) -> dict[str, Any]:
-        """What was sent in a dimension; ``utilisation`` is the share of all its links' bandwidth.
+        """Return the traffic of a dimension; ``utilisation`` is the share of all its links' bandwidth.
 
         Above 1, messages that do not wait for one another went faster than the links could carry them.
         """

@@ -1,4 +1,4 @@
-"""What ranks did when, as columns; and what of their communication was exposed."""
+"""Operations of ranks over time, as columns; and their exposed communication."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def spans_of(engine: OperationRun) -> Spans:
 
 
 def late_ps(engine: OperationRun) -> np.ndarray:
-    """How much of the time of each rank has passed before its first operation, because it started late."""
+    """Return the time of each rank before its first operation, because it started late."""
     if engine.represented is not None:
         few, npu = engine.represented
         found: np.ndarray = late_ps(few)[npu]
@@ -66,7 +66,7 @@ def tracks_of(kind: np.ndarray) -> np.ndarray:
 
 
 def shares(engine: OperationRun) -> dict[str, np.ndarray]:
-    """How long each rank computed, communicated, and did so with nothing else to do: see :func:`divide`."""
+    """Return the times of each rank in computation, communication and exposed: see :func:`divide`."""
     if engine.represented is not None:
         few, npu = engine.represented
         return {name: part[npu] for name, part in shares(few).items()}

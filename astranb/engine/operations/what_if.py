@@ -16,7 +16,7 @@ from .run import OperationRun
 __all__ = ["OperationQuestion", "suggest"]
 
 _PROBES = {"speed": "1", "bandwidth": "1 GB/s", "latency": "0 ns"}
-"""What may be asked about, each with a value that is possible."""
+"""Fields that may be asked about, each with a possible value."""
 _MOVED = ("collective", "message")
 _CAUSES = {"speed": ("compute",), "rate_Bpns": _MOVED, "latency_ns": _MOVED}
 """The causes of the critical path whose time follows a field."""
@@ -68,13 +68,13 @@ class OperationQuestion:
 
     @property
     def words(self) -> str:
-        """What it is now, for a person."""
+        """Value now, for a person."""
         low, high = min(self.was), max(self.was)
         shown = written(self.field, low)
         return shown if low == high else f"{shown} to {written(self.field, high)}"
 
     def edits(self) -> Iterator[Edit]:
-        """What carries the change out."""
+        """Yield the edits that carry the change out."""
         for probe, number in zip(self.probes, self.new, strict=True):
             yield replace(probe, events=0, at_ps=0, value=self.value, number=number)
 

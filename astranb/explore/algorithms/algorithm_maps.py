@@ -62,7 +62,7 @@ class AlgorithmMap(Displayed):
     table: pd.DataFrame
 
     def __post_init__(self) -> None:
-        """Refuse a table without the columns that are used."""
+        """Check that the table has the columns that are used."""
         for name in ("infra", "ranks", "size_bytes", *_KEYS, "time_ps"):
             if name not in self.table:
                 raise InputError(

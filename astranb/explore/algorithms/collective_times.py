@@ -1,4 +1,4 @@
-"""How long a collective or message takes by itself on a cluster, by the message engine."""
+"""Times of single collectives and messages on a cluster, by the message engine."""
 
 from __future__ import annotations
 

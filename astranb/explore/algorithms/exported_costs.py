@@ -1,4 +1,4 @@
-"""What a collective costs when it is written to a file and read back."""
+"""Cost of a collective that is written to a file and read back."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Exported(Displayed):
 
     @property
     def slower(self) -> float:
-        """How many times as long the file takes as the program."""
+        """Time of the file over that of the program."""
         return self.file_time_ps / self.time_ps
 
     def document(self) -> dict[str, Any]:

@@ -48,7 +48,7 @@ _MOST_VAGUE: Final = 0.5
 _MOST_ERROR: Final = 0.3
 """Largest mean relative error of the rows used: a fit that leaves more has failed."""
 _MOST_BEYOND: Final = 0.05
-"""How much faster than the links allow a row may be, relative: bandwidths are nominal."""
+"""Fraction by which a row may be faster than the links allow: bandwidths are nominal."""
 _LEAST_OWN: Final = 0.1
 """Least share of a number's effect, as a length, that no other number can have as well."""
 

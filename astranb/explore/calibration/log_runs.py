@@ -69,7 +69,7 @@ class LogRuns:
         self._check(log)
 
     def _check(self, log: CollectiveLog) -> None:
-        """Refuse a log of another machine."""
+        """Check that the log is of this machine."""
         if log.ranks and log.ranks != self.ranks:
             what = f"a log of {log.ranks} ranks, but {self.infra.name} has {self.ranks} GPUs"
             raise InputError(what, where=log.where, hint="give --infra as it was measured")

@@ -94,7 +94,7 @@ class LogRow:
 
 @dataclass(frozen=True, slots=True)
 class CollectiveLog:
-    """What was measured on one machine.
+    """Collectives measured on one machine.
 
     Attributes
     ----------
@@ -121,7 +121,7 @@ class CollectiveLog:
 
     @property
     def launch(self) -> str:
-        """How iterations were launched, as the option ``launch`` of a simulation."""
+        """Launch mode of the iterations, as the option ``launch`` of a simulation."""
         return "none" if self.kernels else "graph" if self.graph else "stream"
 
 
@@ -186,7 +186,7 @@ def joined_logs(logs: Sequence[CollectiveLog]) -> CollectiveLog:
 
 
 def _merged(rows: Iterable[LogRow]) -> tuple[LogRow, ...]:
-    """Give each collective, size and root once, with the median of its times."""
+    """Return each collective, size and root once, with the median of its times."""
     by_key: dict[tuple[str, int, int], list[LogRow]] = defaultdict(list)
     for row in rows:
         by_key[row.key].append(row)

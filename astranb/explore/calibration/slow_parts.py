@@ -105,7 +105,7 @@ class Suspect:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What explains a log.
+    """Slow parts that explain a log.
 
     Attributes
     ----------

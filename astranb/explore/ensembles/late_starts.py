@@ -1,4 +1,4 @@
-"""What ranks that start late cost a collective: its time over the spread of their starts."""
+"""Cost of ranks that start late: the time of a collective over the spread of starts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DISTRIBUTIONS: Final = {
     "exponential": "the spread is the mean of how late ranks start",
     "one": "one rank, drawn, is as late as the spread",
 }
-"""How the starts of ranks are drawn, and what their spread is."""
+"""Distributions of the starts of ranks, and the meaning of the spread in each."""
 
 
 @dataclass(frozen=True, repr=False)

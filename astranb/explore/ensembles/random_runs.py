@@ -69,7 +69,7 @@ class Ensemble(Displayed):
 
     @property
     def runs(self) -> int:
-        """How many runs there are."""
+        """Number of runs."""
         return len(self.times_ps["time"])
 
     def interval(self, statistic: str = "mean", what: str = "time") -> Interval:

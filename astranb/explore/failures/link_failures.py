@@ -18,7 +18,7 @@ __all__ = ["LinkFailures", "fabric_of", "links_of"]
 
 @dataclass(frozen=True)
 class LinkFailures:
-    """What fails and comes up again while a run goes, and when routes change.
+    """Links that fail and come up again during a run, and when routes change.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What a machine loses with each of its links, NICs or switches."""
+"""Loss of speed of a machine without each of its links, NICs or switches."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def survive(
     fidelity: str | None = None,
     **options: Any,
 ) -> pd.DataFrame:
-    """Say how much slower something is with each failure, and which links carry more then.
+    """Measure how much slower something is with each failure, and which links carry more then.
 
     Parameters
     ----------

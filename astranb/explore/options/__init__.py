@@ -1,1 +1,1 @@
-"""What to run, from words: the options of ``astranb run``, which are also the axes of sweeps."""
+"""Options of ``astranb run``, from words to a simulation; they are also the axes of sweeps."""

@@ -104,12 +104,12 @@ def _defined(text: str, what: str, fits: Callable[[Any], bool]) -> Any:
         raise InputError(f"{type(error).__name__}: {error}", where=file) from error
     known = [key for key, value in defined.items() if fits(value) and not key.startswith("_")]
     if name not in known:
-        raise InputError(f"there is no {what} {name!r}", where=file, hint=near(name, known))
+        raise InputError(f"unknown {what} {name!r}", where=file, hint=near(name, known))
     return defined[name]
 
 
 def is_contract(collective: Any) -> bool:
-    """Whether it is a contract, or names one of a file (``FILE.py:CONTRACT``), instead of a collective."""
+    """Return whether it is a contract, or names one of a file (``FILE.py:CONTRACT``)."""
     return collective is not None and (not isinstance(collective, str) or ".py:" in collective)
 
 

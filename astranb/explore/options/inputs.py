@@ -44,7 +44,7 @@ _NETWORK_KEYS: Final = ("units_count", "links_count", "link_latency", "link_band
 
 
 class _Inputs(NamedTuple):
-    """What runs, options of the simulation, and of a model what a report says beside the result."""
+    """Inputs of a run, options of the simulation, and of a model the further lines of a report."""
 
     what: Any
     options: dict[str, Any]
@@ -56,7 +56,7 @@ class _Inputs(NamedTuple):
 
 @dataclass(frozen=True)
 class Subject:
-    """What runs: the simulation, and what a report says beside its result.
+    """The simulation, and the further lines of a report beside its result.
 
     Attributes
     ----------
@@ -370,7 +370,9 @@ def _jobs(args: argparse.Namespace) -> _Inputs:
 
     found = read_jobs(args.jobs, read_pattern)
     if (args.infra or found.infra) is None:
-        raise InputError("there is no infrastructure", where=args.jobs, hint="give infra in it, or --infra")
+        raise InputError(
+            "the infrastructure is missing", where=args.jobs, hint="give infra in it, or --infra"
+        )
     what = found.jobs if found.variation is None else found.variation.of(found.jobs)
     gpu = {} if args.fidelity == "cacheline" else given(args, "gpu")
     return _Inputs(what, gpu, infra=_infra_of(args, found.infra))
@@ -496,28 +498,28 @@ def _starts(args: argparse.Namespace) -> dict[int, str] | None:
     for text in args.start or ():
         rank, at, late = text.partition("@")
         if not at or not rank.strip().isdecimal():
-            raise InputError(f"{text!r:.60} is no RANK@TIME", where="--start", hint="write it as 3@20us")
+            raise InputError(f"{text!r:.60} is not RANK@TIME", where="--start", hint="write it as 3@20us")
         if int(rank) in found:
-            raise InputError(f"rank {int(rank)} is given twice", where="--start", hint="give it once")
+            raise InputError(f"duplicate rank {int(rank)}", where="--start", hint="give it once")
         found[int(rank)] = late.strip()
     return found or None
 
 
 def _refuse_starts(args: argparse.Namespace, what: str) -> None:
-    """Refuse ranks that start late where there is no run of its own."""
+    """Raise InputError for late starts where there is no run of its own."""
     if args.start:
         raise InputError(f"--start does not apply to {what}", where="run", hint="leave it out")
 
 
 def _refuse_failures(args: argparse.Namespace, what: str) -> None:
-    """Refuse links that fail while a run goes where there is no run of its own."""
+    """Raise InputError for link failures where there is no run of its own."""
     if args.fail is not None:
         hint = "leave it out, or give --down LINK"
         raise InputError(f"--fail does not apply to {what}", where="run", hint=hint)
 
 
 def _is_topology(file: str | None) -> bool:
-    """Whether a network's file is that of a packet simulator."""
+    """Return whether a network's file is that of a packet simulator."""
     from astranb.infragraph import is_topology_file
 
     return file is not None and is_topology_file(file)
@@ -544,7 +546,7 @@ def network_of(args: argparse.Namespace) -> Any:
 def _run_file(file: str) -> None:
     """Run a Python file, which registers training loops."""
     if not Path(file).is_file():
-        raise InputError("there is no such file", where=file, hint="name a Python file with training loops")
+        raise InputError("file not found", where=file, hint="name a Python file with training loops")
     try:
         runpy.run_path(file)
     except (Exception, SystemExit) as error:  # whatever the file does

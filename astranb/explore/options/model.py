@@ -181,7 +181,7 @@ def _made(args: argparse.Namespace, gpu: str | None) -> ModelStep:
 
 @contextmanager
 def sharing_steps() -> Iterator[None]:
-    """Let runs share the steps of models that were made last, whatever network and system they are on.
+    """Share the latest steps of models between runs, whatever network and system they are on.
 
     Writing what ranks do takes longer than simulating it where ranks are alike.
     """

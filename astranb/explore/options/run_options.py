@@ -36,7 +36,7 @@ MODEL: Final = "a model"
 JOBS: Final = "several jobs"
 TRACES: Final = "ASTRA-sim 2.0 files"
 LAYERS: Final = "ASTRA-sim 1.0 files"
-"""What can run."""
+"""Names of what can run."""
 
 _STARTERS: Final = {
     "collective": (COLLECTIVE,),
@@ -674,5 +674,5 @@ def options_of(words: Mapping[str, object]) -> argparse.Namespace:
     named = {given.replace("-", "_"): value for given, value in words.items()}
     for name in named:
         if name not in known:
-            raise InputError(f"there is no option {name[:40]!r}", where="run", hint=near(name, known))
+            raise InputError(f"unknown option {name[:40]!r}", where="run", hint=near(name, known))
     return _parser().parse_args(line_of(named))

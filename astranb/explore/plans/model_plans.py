@@ -72,14 +72,14 @@ class ModelPlan:
         return self.job.new_tokens / (self.estimate.step_ns / 1e9) / self.job.parallelism.ranks
 
     def why(self) -> str:
-        """Say where the time goes, and how full the memory is."""
+        """Explain where the time goes, and how full the memory is."""
         lost = [f"{name} {part:.1%}" for name, part in self.shares.items() if part >= 0.0005]
         if self.job.recompute != "none":
             lost.append(f"computes again ({self.job.recompute})")
         return f"{', '.join(lost) or 'nothing lost'}; {self.memory.total / 1e9:.1f} GB"
 
     def against(self, other: ModelPlan) -> str:
-        """Say which parts of the time are shorter and longer than another plan's, largest first.
+        """Describe which parts of the time are shorter and longer than another plan's, largest first.
 
         Parts that differ by less than half a per cent of the other's step are left out.
         """
@@ -103,7 +103,7 @@ class ModelPlan:
 
 @dataclass(frozen=True)
 class PlanSearch:
-    """What a search has found.
+    """Result of a search of plans.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What GPUs, links and memory draw and cost: parameters of a step's energy and price."""
+"""Power and prices of GPUs, links and memory: parameters of a step's energy and cost."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MOST: Final = 1e12
 
 @dataclass(frozen=True)
 class ClusterRates:
-    """What the parts of a cluster draw and cost.
+    """Power and prices of the parts of a cluster.
 
     Parameters
     ----------

@@ -28,7 +28,7 @@ WAITS: Final = {
     "memory": "loads from and stores to a memory outside the GPU",
     "start": "nothing is under way yet",
 }
-"""What a rank waits for while it computes nothing, and what each means."""
+"""Causes of a rank's waits while it computes nothing, and the meaning of each."""
 
 _SORTS: Final = {
     "matrices": "products of matrices",
@@ -106,12 +106,12 @@ class StepAccount:
 
     @property
     def bubble_ps(self) -> int:
-        """How long the rank waits for other stages to compute."""
+        """Time that the rank waits for other stages to compute."""
         return self.exposed_ps.get("bubble", 0)
 
     @property
     def limit(self) -> str:
-        """What takes most of the step: a sort of kernel, or what the rank waits for."""
+        """Largest part of the step: a sort of kernel, or a cause of waits."""
         parts = {**self.sorts_ps, **self.exposed_ps}
         return max(parts, key=lambda name: parts[name])
 

@@ -1,4 +1,4 @@
-"""What a simulated step takes of energy, and what it and its cluster cost."""
+"""Energy and cost of a step."""
 
 from __future__ import annotations
 

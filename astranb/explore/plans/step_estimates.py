@@ -42,7 +42,7 @@ class StepEstimate:
 
     @property
     def limit(self) -> str:
-        """What takes most of the step."""
+        """Largest part of the step."""
         parts = {
             "computing": self.compute_ns,
             "communication": self.exposed_ns,
@@ -122,7 +122,7 @@ def _stage(model: Transformer, job: Job, stage: int, times: KernelTimes, network
 def _laid_out(
     program: StageProgram, stage: int, times: KernelTimes, network: CollectiveTimes
 ) -> tuple[list[int], list[int]]:
-    """Give when each operation ends, and how long it takes: each begins when what it waits for has ended."""
+    """Return the end and length of each operation: each begins when what it waits for has ended."""
     degrees = program.parallelism
     rank = stage * degrees.per_stage
     groups = {name: degrees.group(name, rank) for name in GROUPS}

@@ -94,7 +94,7 @@ def compare_on_clusters(recorded: Sequence[CorpusJob], made: Sequence[CorpusJob]
         ``worst_pair_exposed_off``), and the median makespan of pairs (``median_pair_off``).
     """
     if not recorded or [one.ranks for one in recorded] != [one.ranks for one in made]:
-        raise InputError("the workloads are no pairs of as many ranks", where="compare", hint="sample again")
+        raise InputError("the workloads are not pairs of as many ranks", where="compare", hint="sample again")
     rows = []
     for name in CLUSTERS:
         both = np.array(

@@ -31,7 +31,7 @@ _SLOW_NS: Final = 1e6
 _LEAST_PART: Final = 0.1
 """Bytes are at least this part of some transfer's time, where that says what the bandwidth is."""
 _LATENCY_NS: Final = 5000.0
-"""What a message may cost besides its bytes: transfers of one size that take no more say no bandwidth."""
+"""Most that a message costs besides its bytes: transfers of one size within it give no bandwidth."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""How long an iteration of a model takes: the kernels of its batch, and the sums of tensor parallelism."""
+"""Times of a model's iterations: the kernels of a batch, and the sums of tensor parallelism."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PARTS: Final = {
     "host": "the host between two iterations",
     "pipeline": "waiting for stages, and messages between them",
 }
-"""What an iteration's time is spent on, and what each means."""
+"""Parts of an iteration's time, and the meaning of each."""
 
 
 class IterationTime(NamedTuple):
@@ -52,7 +52,7 @@ class IterationTime(NamedTuple):
 
 @dataclass(frozen=True)
 class _Fixed:
-    """What depends on the number of tokens alone.
+    """Times that depend on the number of tokens alone.
 
     ``outside`` is the sum over all layers; to ``half``, of each layer, attention is added.
     """

@@ -37,7 +37,7 @@ _LARGE_BYTES: Final = 1 << 30
 
 @dataclass
 class _ServerGpus:
-    """What a cluster has to know of a server."""
+    """Facts about a server that a cluster needs."""
 
     ranks: int
     times: KernelTimes | None
@@ -213,7 +213,7 @@ class _Run:
         self._require_room()
 
     def _require_room(self) -> None:
-        """Refuse requests that can never be admitted."""
+        """Raise InputError for requests that can never be admitted."""
         most, policy = self._instances[0].scheduler.most_tokens, self._policy
         for number, one in enumerate(self._trace.requests):
             # The last token that is given needs no keys and values.
@@ -266,7 +266,7 @@ class _Run:
         self._sequence += 1
 
     def _ask(self, number: int, now: int) -> None:
-        """Let a request arrive; the scheduler sees it later."""
+        """Record the arrival of a request; the scheduler sees it later."""
         self.requests["arrival_ns"][number] = now
         self._add(now + self._policy.admission_ns(self._trace.requests[number].prompt), _ARRIVAL, number)
 

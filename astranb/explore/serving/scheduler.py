@@ -137,7 +137,7 @@ class Scheduler:
     # Sequences that come and go
 
     def has_room(self, one: Sequence) -> bool:
-        """Whether a sequence can be admitted now."""
+        """Return whether a sequence can be admitted now."""
         if len(self.running) >= self._policy.max_batch:
             return False
         if self._policy.reserve_output:
@@ -155,7 +155,7 @@ class Scheduler:
         self._coming.add(one)
 
     def join(self, one: Sequence) -> None:
-        """Let an admitted sequence, of which all tokens are in memory, decode from the next iteration on."""
+        """Start decoding an admitted sequence, all of whose tokens are in memory, at the next iteration."""
         if self.is_busy:
             self._joining.append(one)
             return

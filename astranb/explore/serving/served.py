@@ -1,4 +1,4 @@
-"""What became of the requests that a model has served: latencies, throughput, and what limits them."""
+"""Results of serving: latencies, throughput, and what limits them."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Iteration(NamedTuple):
 
 @dataclass(frozen=True)
 class Served:
-    """What became of the requests; times in nanoseconds.
+    """Results of serving a trace of requests; times in nanoseconds.
 
     Attributes
     ----------
@@ -238,7 +238,7 @@ class Served:
 
     @property
     def limit(self) -> str:
-        """What takes most of the instances' time: one of the parts, or ``idle``."""
+        """Largest part of the instances' time: one of the parts, or ``idle``."""
         parts = self.time_ns()
         return max(parts, key=lambda name: parts[name])
 
@@ -312,7 +312,7 @@ class Served:
         return "\n".join([*lines, *self.explain(), *(f"assumed: {line}" for line in self.assumed)])
 
     def explain(self) -> list[str]:
-        """Say what limits the server, and what to change, in a few lines."""
+        """Explain in a few lines what limits the server, and what to change."""
         whole = self.batches * self.duration_ns
         parts = sorted(self.time_ns().items(), key=lambda one: -one[1])
         listed = ", ".join(f"{name} {took / whole:.1%}" for name, took in parts if took > whole / 2000)

@@ -22,12 +22,12 @@ _UNITS: Final = re.compile(r"[\d.eE+-]+\s*(?P<unit>.*?)\s*\Z")
 _MOST: Final = 100_000
 Scalar = str | int | float | bool
 AxisValue = Scalar | tuple[Scalar, ...]
-"""What an axis sets: one value, or several of an option that takes them."""
+"""Value of an axis: one, or several of an option that takes them."""
 
 
 @dataclass(frozen=True)
 class SweepAxis:
-    """What one axis varies.
+    """An axis of a sweep: the option and its values.
 
     Attributes
     ----------
@@ -120,7 +120,7 @@ def _range(node: DocumentNode, found: re.Match[str]) -> Iterator[Scalar]:
     low, high = number_of(found["low"]), number_of(found["high"])
     step = 1 if found["step"] is None else number_of(found["step"])
     if not all(isinstance(one, int | float) for one in (low, high, step)):
-        raise node.error(f"{node.brief} is no range", example)
+        raise node.error(f"{node.brief} is not a range", example)
     factor = found["times"] is not None
     if low > high or (step <= 1 if factor else step <= 0) or (factor and low <= 0):
         raise node.error(f"{node.brief} has no values, or no end", example)
@@ -142,6 +142,6 @@ def _unit(text: str) -> str:
 
 
 def _same_kind(unit: str, plain: str) -> bool:
-    """Whether a unit is a bandwidth, as B/s is, or a time, as ps is."""
+    """Return whether a unit is a bandwidth, as B/s is, or a time, as ps is."""
     rate = unit.endswith(("/s", "bps", "Bps"))
     return rate if plain == "B/s" else not rate and unit.endswith("s")

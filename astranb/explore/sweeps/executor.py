@@ -37,17 +37,17 @@ _KILLED: Final = f"{_DEATHS} workers died while they ran it; is there too little
 _NO_NOTES: Final = {"runs": "", "deaths": {}}
 """Which point of a batch runs, by its hash, and how many workers have died with each."""
 _BATCH_S: Final = 1
-"""How long a batch should take: what is lost where the sweep is stopped."""
+"""Aimed time of a batch in seconds: it is lost where the sweep is stopped."""
 _FETCH_S: Final = 5
-"""How long to wait for a result; until another worker has it, other results are waiting too."""
+"""Seconds to wait for a result; until another worker has it, other results are waiting too."""
 _NOTES_S: Final = 10
 _CONNECT_S: Final = 10
-"""How long a scheduler, and then a first worker, may take to appear."""
+"""Seconds until a scheduler, and then a first worker, has to appear."""
 _PATIENCE_S: Final = 1
 _ANSWER_S: Final = 30
-"""How long a scheduler may take to answer."""
+"""Seconds in which a scheduler has to answer."""
 _ALONE_S: Final = 60
-"""How long a cluster may be without workers."""
+"""Seconds that a cluster may be without workers."""
 _AGAIN: Final = "start it, and run the sweep again: what has ended is kept where it has a folder"
 
 
@@ -184,7 +184,7 @@ class _OnDask:
         return next(iter(found), None)
 
     def _forget(self, batch: _Batch) -> None:
-        """Let the scheduler drop a batch: it would run it again if the worker that has the result dies."""
+        """Drop a batch from the scheduler: it would run again if the worker that has the result dies."""
         with suppress(Exception):
             batch.future.release()
             batch.notes.delete()
@@ -209,7 +209,7 @@ class _OnDask:
 
     @contextmanager
     def _reaching(self) -> Iterator[None]:
-        """Say in one line that the scheduler does not answer."""
+        """Report in one line that the scheduler does not answer."""
         from distributed.client import CancelledError, ClosedClientError
 
         try:
@@ -341,7 +341,7 @@ def executor(
 
 @contextmanager
 def _started_quietly() -> Iterator[None]:
-    """Let the thread that is started inside start processes that Ctrl-C does not reach.
+    """Shield processes of the thread that is started inside from Ctrl-C.
 
     A terminal sends it to them too, and each would print a traceback. They end with this process. A thread
     inherits which signals are blocked, and a process those of the thread that starts it.

@@ -99,7 +99,7 @@ class Expression:
             tree = ast.parse(written.strip(), mode="eval").body
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             hint = "write for example 'tp * dp == 1024'"
-            raise InputError("this is no expression", where=self._where, hint=hint) from None
+            raise InputError("this is not an expression", where=self._where, hint=hint) from None
         names: set[str] = set()
         self._check(tree, names)
         object.__setattr__(self, "_tree", tree)
@@ -112,7 +112,7 @@ class Expression:
         return self.text if len(self.text) <= 60 else f"{self.text[:57]}..."
 
     def _check(self, node: ast.AST, names: set[str]) -> None:
-        """Refuse what is not in the language; collect names."""
+        """Raise InputError for what is not in the language; collect names."""
         inside: list[Any] = []
         if isinstance(node, ast.Name | ast.Attribute | ast.Subscript):
             names.add(ast.unparse(node))

@@ -1,4 +1,4 @@
-"""What limits a point of a sweep: shares of its time, from the row of its figures."""
+"""Limits of a point of a sweep: shares of its time, from the row of its figures."""
 
 from __future__ import annotations
 

@@ -77,13 +77,13 @@ class SweepPoint:
 
 
 def is_document_key(name: str) -> bool:
-    """Whether a name is a key in a file of ``run``, as ``system.preferred-dataset-splits``."""
+    """Return whether a name is a key in a file of ``run``, as ``system.preferred-dataset-splits``."""
     head, dot, _ = name.partition(".")
     return bool(dot) and head in FILE_WORDS
 
 
 def is_parameter(name: str) -> bool:
-    """Whether a name is a parameter of an algorithm's function, as ``params.slices``."""
+    """Return whether a name is a parameter of an algorithm's function, as ``params.slices``."""
     return name.startswith(_PARAMETER)
 
 
@@ -193,7 +193,7 @@ def subject_of(words: Words, *, record: bool = False) -> Subject:
 
 
 def _is_object(value: Any) -> bool:
-    """Whether a value is an object of this process: a function, a contract or an infrastructure."""
+    """Return whether a value is an object of this process: a function, a contract or an infrastructure."""
     return value is not None and not isinstance(value, str)
 
 
@@ -224,7 +224,7 @@ def simulation_of_words(words: Words) -> Simulation:
 
 
 def _is_path(name: str) -> bool:
-    """Whether a name is a key of a file or a path of ``Simulation.set``, and no option."""
+    """Return whether a name is a key of a file or a path of ``Simulation.set``, and no option."""
     return "." in name or "[" in name
 
 
@@ -234,7 +234,7 @@ def _change(options: dict[str, Any], name: str, value: Any, folder: Path) -> Non
     file = options.get(head)
     if not isinstance(file, str) or not Path(file).is_file():
         hint = f"give {head} as a file of YAML or JSON"
-        raise InputError(f"there is no file to change {path!r} in", where=name, hint=hint)
+        raise InputError(f"no file to change {path!r} in", where=name, hint=hint)
     document = read_document(file).value
     place, steps = document, _STEP.findall(path)
     for at, step in enumerate(steps):

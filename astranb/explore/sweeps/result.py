@@ -1,4 +1,4 @@
-"""What a sweep has found: a row for each point, the best of them, and the Pareto front."""
+"""Result of a sweep: a row for each point, the best of them, and the Pareto front."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _MOST_REASONS: Final = 20
 
 @dataclass(frozen=True)
 class SweepResult(Displayed):
-    """What a sweep has found.
+    """Result of a sweep.
 
     Attributes
     ----------
@@ -155,7 +155,7 @@ class SweepResult(Displayed):
         """Return what is given for a point, at the fidelity of its row."""
         if not 0 <= point < len(self.points):
             hint = f"take 0 to {len(self.points) - 1}"
-            raise InputError(f"there is no point {point}", where=where, hint=hint)
+            raise InputError(f"unknown point {point}", where=where, hint=hint)
         words = dict(self.points[point].words)
         fidelity = self.rows[point].get("fidelity", words.get("fidelity"))
         return {**words, "fidelity": "analytical" if fidelity == ESTIMATE else fidelity}
@@ -348,7 +348,7 @@ class SweepResult(Displayed):
 
 
 def stage_text(stage: Mapping[str, Any]) -> str:
-    """Say how far a fidelity was from the one before."""
+    """Describe the difference between a fidelity and the one before."""
     found = [f"{stage['fidelity']} against {stage['before']}: {stage['points']:,} points"]
     if not math.isnan(stage["rank_correlation"]):
         found.append(f"rank correlation {stage['rank_correlation']:.2f}")

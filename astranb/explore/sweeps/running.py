@@ -28,7 +28,7 @@ _LARGEST: Final = 16
 """Most points that a worker is given at a time: what is lost with it, or at an interrupt."""
 _SHOWN_S: Final = 0.5
 _OWN: Final = ("hash", "seconds")
-"""What the rows of two points that are the same differ in."""
+"""Columns in which the rows of two equal points differ."""
 
 
 class RunningSweep:
@@ -106,7 +106,7 @@ class RunningSweep:
         return row
 
     def _check(self, one: Expression, values: Mapping[str, Any]) -> None:
-        """Refuse a constraint or objective on what no point has."""
+        """Check that points have what a constraint or objective names."""
         sets = {name for axis in self.spec.axes for name in axis.sets}
         for name in one.names - values.keys() - sets:
             what = f"no figure and no option is called {name!r}"
@@ -211,7 +211,7 @@ class RunningSweep:
     def _agreement(
         self, before: SweepStage, now: SweepStage, old: Sequence[Row], new: Sequence[Row]
     ) -> dict[str, Any]:
-        """Say how far a fidelity is from the one before, by the first objective."""
+        """Compare a fidelity with the one before, by the first objective."""
         import pandas as pd
 
         goal = self.spec.objectives[0]

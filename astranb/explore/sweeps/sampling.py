@@ -49,7 +49,7 @@ def before_running(spec: SweepSpec) -> list[Expression]:
 
 
 def allowed(values: Mapping[str, Any], constraints: Sequence[Expression]) -> bool:
-    """Whether values satisfy constraints; one on a name that the values lack is satisfied."""
+    """Return whether values satisfy constraints; one on a name that the values lack is satisfied."""
     return all(not one.names <= values.keys() or one.value(values) for one in constraints)
 
 

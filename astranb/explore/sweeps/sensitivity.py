@@ -27,7 +27,7 @@ _BY_CHANCE: Final = float(np.sqrt(np.pi / 2) * np.log(2))
 
 @dataclass(frozen=True)
 class AxisEffect:
-    """How much of a figure's variation an axis explains.
+    """Share of a figure's variation that an axis explains.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What a sweep is asked to do: from a file or a dict, checked before anything runs."""
+"""Specification of a sweep: from a file or a dict, checked before anything runs."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class SweepStage:
 
 @dataclass(frozen=True)
 class SweepSpec:
-    """What a sweep is asked to do.
+    """Specification of a sweep.
 
     Attributes
     ----------
@@ -99,7 +99,7 @@ class SweepSpec:
 
     @property
     def size(self) -> int:
-        """How many points the grid has, before constraints."""
+        """Number of points of the grid, before constraints."""
         return math.prod(len(axis.values) for axis in self.axes)
 
     def words(self, axes: Mapping[str, Any]) -> dict[str, Any]:
@@ -202,14 +202,14 @@ def _axis_beside(folder: Path, axis: SweepAxis) -> SweepAxis:
 
 
 def _check_names(top: DocumentNode, run: Mapping[str, Any], axes: list[SweepAxis]) -> None:
-    """Refuse names that nothing takes."""
+    """Raise InputError for names that nothing takes."""
     known = option_names()
     values = [*run.values(), *(value for axis in axes for value in axis.values)]
     inside = [one for value in values for one in (value.values() if isinstance(value, Mapping) else [value])]
     braces = {name for value in inside if isinstance(value, str) for name in _TEMPLATE.findall(value)}
     for name in run:
         if name not in known:
-            raise top.get("run").error(f"there is no option {name[:40]!r}", near(name, known))
+            raise top.get("run").error(f"unknown option {name[:40]!r}", near(name, known))
     for axis in axes:
         for name in axis.sets:
             if name in known or name in braces or "[" in name or is_document_key(name) or is_parameter(name):

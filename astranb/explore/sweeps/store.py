@@ -112,5 +112,5 @@ def _rows_of(file: Path) -> list[dict[str, Any]]:
     hint = "remove it: its points are run again"
     rows = parquet_table(file, "the results of a sweep", hint=hint).to_pylist()
     if rows and "hash" not in rows[0]:
-        raise InputError("these are no results of a sweep", where=str(file), hint="name another folder")
+        raise InputError("not the results of a sweep", where=str(file), hint="name another folder")
     return [{name: value for name, value in row.items() if value is not None} for row in rows]

@@ -1,4 +1,4 @@
-"""How fast a collective can be at best: by how much the network can carry over every cut, and by latency.
+"""Lower bound of a collective's time: by the capacity of every cut of the network, and by latency.
 
 The first bound is ForestColl's optimum (Zhao et al., arXiv 2402.06787): of every set of nodes that lacks a
 rank, what the rank needs and only the set has must leave it, over the links that do; the worst such cut is

@@ -33,7 +33,7 @@ _REDUCING = ("all_reduce", "reduce_scatter", "reduce")
 
 @dataclass(frozen=True)
 class Condition:
-    """What a collective means: which chunks each rank has before, and which it needs after.
+    """Condition of a collective: the chunks that each rank has before, and those that it needs after.
 
     A chunk is a number from 0. In the memory of a rank, chunks lie in the order of their numbers: those
     of ``before`` in its input, those of ``after`` in its output.
@@ -86,7 +86,7 @@ class Condition:
 
     @cached_property
     def chunks(self) -> int:
-        """How many chunks there are, those that nobody needs included."""
+        """Number of chunks, including those that no rank needs."""
         return 1 + max(chunk for chunks in self.before.values() for chunk in chunks)
 
     @property
@@ -123,7 +123,7 @@ class Condition:
         return _places(self.after)
 
     def require_met(self, network: RankNetwork) -> None:
-        """Refuse a network in which a rank cannot get what it needs; the error names the parts."""
+        """Check that each rank can get what it needs in a network; the error names the parts."""
         held, needed = self.matrix("before", network.ranks), self.matrix("after", network.ranks)
         parts = network.parts()
         if len(parts) == 1:

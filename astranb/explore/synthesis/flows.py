@@ -54,7 +54,7 @@ class Flows:
 
 
 def passes_others(held: np.ndarray, needed: np.ndarray) -> bool:
-    """Whether some chunks are not needed by all ranks, so that others may have to pass them on."""
+    """Return whether some chunks are not needed by all ranks, so that others may have to pass them on."""
     return bool(((needed & ~held).any(axis=0) & ~(needed | held).all(axis=0)).any())
 
 

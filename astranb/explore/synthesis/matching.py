@@ -79,7 +79,7 @@ class EdgeTables(NamedTuple):
 
 
 class ChunkSets(NamedTuple):
-    """What ranks hold and need, as arrays of words: a bit for each chunk.
+    """Chunks that ranks hold and need, as arrays of words: a bit for each chunk.
 
     Attributes
     ----------
@@ -189,7 +189,7 @@ def random_below(job: Ints, bound: int) -> int:
 
 @kernel(inline=False)
 def comes_sooner(edges: EdgeTables, needs: ChunkSets, edge: int, word: int, bit: int, words: int) -> bool:
-    """Whether a faster edge to the same target can bring a chunk, now or later."""
+    """Return whether a faster edge to the same target can bring a chunk, now or later."""
     target = edges.target[edge]
     for row in range(edges.first_in[target], edges.first_in[target + 1]):
         other = edges.into[row]
@@ -313,7 +313,7 @@ def promise(job: Ints, edges: EdgeTables, needs: ChunkSets, rank: int, chunk: in
 
 @kernel(inline=False)
 def is_free(edges: EdgeTables, work: MatchWork, edge: int, now_ps: int) -> bool:
-    """Whether all ports of an edge are free."""
+    """Return whether all ports of an edge are free."""
     for row in range(edges.first_port[edge], edges.first_port[edge + 1]):
         if work.free_ps[edges.port[row]] > now_ps:
             return False

@@ -1,4 +1,4 @@
-"""What ranks can send to each other directly, and which ports of the network that occupies.
+"""Direct sends between ranks, and the ports of the network that they occupy.
 
 Two ranks are joined by an *edge* where the network has a route between them that passes no other rank:
 a link, or links and switches. A switch stores nothing. What an edge carries occupies, from its start on,
@@ -57,7 +57,7 @@ class RankNetwork:
 
     @property
     def ranks(self) -> int:
-        """How many ranks there are."""
+        """Number of ranks."""
         return len(self.fabric.gpus)
 
     @property

@@ -77,7 +77,7 @@ class SynthesizedAlgorithm:
 
     @cached_property
     def steps(self) -> dict[_Place, list[_BlockStep]]:
-        """What each block does in its order, by rank and port."""
+        """Steps of each block in its order, by rank and port."""
         return _planned(self.schedule, packets=self.packets)
 
     def __call__(self, program: Program) -> None:
@@ -175,7 +175,7 @@ def _planned(schedule: Schedule, *, packets: bool) -> dict[_Place, list[_BlockSt
 
 
 def _lay_out(schedule: Schedule, program: Program) -> None:
-    """Tell a program which chunks its ranks have before, and what they must hold after."""
+    """Write to a program which chunks its ranks have before, and what they must hold after."""
     condition, ranks, cut = schedule.condition, program.ranks, schedule.slices * _CUSTOM_PARTS
     before, after = (condition.matrix(side, ranks) for side in ("before", "after"))
     program.input_chunks = program.output_chunks = condition.chunks * cut

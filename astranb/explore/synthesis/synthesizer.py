@@ -71,7 +71,7 @@ class Synthesis:
 
     @property
     def network(self) -> RankNetwork:
-        """What ranks can send to each other."""
+        """Direct sends between ranks."""
         return self.schedule.network
 
     @property
@@ -96,7 +96,7 @@ class Synthesis:
 
     @property
     def slower(self) -> float:
-        """How many times the bound the schedule takes."""
+        """Time of the schedule over the bound."""
         return self.time_ps / max(1, self.bound_ps)
 
     @property

@@ -30,7 +30,7 @@ _MOST_BYTES: Final = 1 << 30
 
 @dataclass(frozen=True, eq=False)
 class Profile:
-    """What every rank of a job does in one step.
+    """One step of every rank of a job.
 
     Ranks of a pipeline stage share one program, so a profile of 16,384 ranks is as small as one of 16.
 
@@ -76,7 +76,7 @@ class Profile:
         return self.step.on(network)
 
     def _place(self, program: int) -> dict[str, int]:
-        """Give the stage of a program, and the share of the model that its ranks have where shares differ."""
+        """Return a program's stage, and its ranks' share of the model where shares differ."""
         stage, share = divmod(program, self.step.share_count)
         return {"stage": stage} if self.step.is_even else {"stage": stage, "share": share}
 

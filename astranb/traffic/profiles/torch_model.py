@@ -39,7 +39,7 @@ PLAN: Final[Mapping[str, str]] = {
         "rowwise",
     ),
 }  # fmt: skip
-"""How modules with known names are divided: those of Hugging Face's Llama, GPT-2 and GPT-NeoX, and of
+"""Division of modules with known names: those of Hugging Face's Llama, GPT-2 and GPT-NeoX, and of
 torchtitan's Llama (github.com/pytorch/torchtitan, torchtitan/models/llama). One's own plan replaces it."""
 
 _STYLES: Final = ("colwise", "rowwise")
@@ -63,7 +63,7 @@ class _Unit:
 
 @dataclass
 class _Rest:
-    """What a model computes outside its units: before each of them, and behind the last."""
+    """Computations of a model outside its units: before each of them, and behind the last."""
 
     forward: list[RecordedPass] = field(default_factory=lambda: [RecordedPass()])
     backward: list[RecordedPass] = field(default_factory=list)
@@ -378,7 +378,7 @@ class _Tracer:
 
     @contextmanager
     def _replaced(self, module: Any) -> Iterator[None]:
-        """Let units pass by meanwhile."""
+        """Replace units by ones that pass their input on."""
         units = list(_units(self.torch, module))
         for one in units:
             one.forward = self._passing(one, one.forward)
@@ -410,7 +410,7 @@ class _Tracer:
         return passing
 
     def _signature(self, unit: Any) -> Any:
-        """Tell units apart that do not do the same."""
+        """Return a signature that differs between units which do not do the same."""
         parts = []
         for part in unit.modules():
             attributes = {
@@ -587,7 +587,7 @@ class _Tracer:
 
     @property
     def runs(self) -> int:
-        """How many units ran."""
+        """Number of units that ran."""
         return len(self._profiles)
 
     def rows(self) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""What PyTorch computes: every operator with its operations, bytes and kernel, on one rank of a tensor group.
+"""Operators of PyTorch with their operations, bytes and kernel, on one rank of a tensor group.
 
 A model runs whole, as on one device, and each tensor is followed: with tensor parallelism it is the same on
 all ranks, divided between them, or on each rank a part of a sum. What an operator costs a rank follows from
@@ -201,7 +201,7 @@ class OperatorRecorder:
         self._alive.append(tensor.untyped_storage())
 
     def is_part(self, tensor: Any) -> bool:
-        """Say whether each rank has a part of a tensor."""
+        """Return whether each rank has a part of a tensor."""
         key = storage_of(tensor)
         return key in self.split or self._state.get(key) == _PART
 
@@ -216,7 +216,7 @@ class OperatorRecorder:
                 del self._state[storage_of(one)]
 
     def like(self, tensor: Any, other: Any) -> None:
-        """Let ranks have of a tensor what they have of another, as of a gradient."""
+        """Divide a tensor among ranks like another, such as a gradient."""
         if self.is_part(other):
             self._hold(tensor)
             self._state[storage_of(tensor)] = _PART
@@ -318,7 +318,7 @@ class OperatorRecorder:
         return _PART
 
     def _split_dim(self, matrix: Any) -> int | None:
-        """Give the dimension of a matrix that is divided, if it is a divided parameter, or its transpose."""
+        """Return the divided dimension of a matrix, if it is a divided parameter or its transpose."""
         known = self.split.get(storage_of(matrix))
         if known is None or matrix.dim() != 2:
             return None
@@ -389,7 +389,7 @@ def _groups(args: Sequence[Any]) -> int:
 
 
 def _is_view(func: Any) -> bool:
-    """Whether an operator only gives another view of its input."""
+    """Return whether an operator only gives another view of its input."""
     returned = func._schema.returns  # noqa: SLF001 - PyTorch gives no public one
     return bool(returned) and all(
         one.alias_info is not None and not one.alias_info.is_write for one in returned

@@ -18,7 +18,7 @@ from astranb.workload.models.weights import EMBEDDING, HEAD, Held, spread
 __all__ = ["BALANCES", "ProfiledModel", "ProfiledUnit", "UnitSegment", "stages_of", "unit_memory"]
 
 BALANCES: Final = ("layers", "flops")
-"""How repeated units are spread over stages: as many each, or as many operations."""
+"""Distributions of repeated units over stages: as many each, or as many operations."""
 
 
 class UnitSegment(NamedTuple):
@@ -37,7 +37,7 @@ class UnitSegment(NamedTuple):
 
 @dataclass(frozen=True)
 class ProfiledUnit:
-    """What a rank does for one unit of a model, of one microbatch.
+    """Work of a rank for one unit of a model, of one microbatch.
 
     Parameters
     ----------
@@ -238,7 +238,7 @@ def _balanced(flops: Sequence[int], parts: int) -> list[range]:
 
 
 def unit_memory(model: ProfiledModel, job: Job, program: StageProgram) -> int:
-    """Give the bytes of a rank's parameters, gradients, optimizer and kept activations at the fullest moment.
+    """Return a rank's peak bytes of parameters, gradients, optimizer and kept activations.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What every target needs of a graph, and how its reports are worded."""
+"""Checks of a graph that every target needs, and the words of their reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the targets that start messages by the clock have in common."""
+"""Shared parts of the targets that start messages by the clock."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class TimedMessages:
         self._graph = graph
 
     def __len__(self) -> int:
-        """How many messages there are."""
+        """Number of messages."""
         return len(self.rows)
 
     def by_the_clock(self, what: str) -> None:
@@ -83,7 +83,7 @@ class TimedMessages:
         self.size = np.maximum(self.size, 1)
 
     def refuse_above(self, most: int, what: str) -> None:
-        """Refuse messages of more bytes."""
+        """Check that no message has more bytes."""
         large = np.flatnonzero(self.size > most)
         if len(large):
             size = int(self.size[large[0]])

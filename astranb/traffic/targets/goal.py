@@ -26,7 +26,7 @@ from .translation import Translation
 __all__ = ["TIME_UNITS", "read_goal", "write_goal"]
 
 TIME_UNITS: Final = {"ns": 1000, "ps": 1}
-"""What a unit of time in a schedule may be, in picoseconds."""
+"""Units of time of a schedule, in picoseconds."""
 
 _LINES: Final = (
     "l{0}: calc {1}\n",
@@ -194,7 +194,7 @@ _HEADER: Final = re.compile(rb"//[ \t]*(traffic|time unit):[ \t]*([^\r\n]*)")
 
 @dataclass
 class _Schedule:
-    """What has been read so far."""
+    """The schedule that has been read so far."""
 
     ranks: int = 0
     rank: int = -1  # whose block is open
@@ -374,7 +374,7 @@ def _take_op(schedule: _Schedule, found: re.Match[bytes]) -> None:
     row = len(schedule.nodes)
     if label is not None and schedule.labels.setdefault(label, row) != row:
         raise InputError(
-            f"label {label.decode()!r} is used twice in a rank", hint="name one of them differently"
+            f"label {label.decode()!r} is a duplicate within a rank", hint="name one of them differently"
         )
     for what in ("cpu", "nic"):
         given = found[what] or (found["cpu1"] if what == "cpu" else None)
@@ -445,7 +445,7 @@ def _number(digits: bytes, most: int, what: str) -> int:
 
 
 def _expected(text: bytes) -> InputError:
-    """Say what cannot be read, in a few words."""
+    """Return the error for text that cannot be read."""
     if text.startswith(b"/*"):
         return InputError("a comment has no end", hint="close it with */")
     line = text.split(b"\n", 1)[0].strip()[:60].decode(errors="replace")

@@ -321,7 +321,7 @@ def read_htsim(path: str | Path) -> MessageGraph:
     r"""Read a connection matrix (``.cm``) of htsim, by the rules of its own reader.
 
     Each flow is a message. A start is a computation before it, a trigger dependencies on the messages that
-    activate it; where these end at another rank, a message of no bytes is sent from there.
+    activate it; where these end at another rank, an empty message is sent from there.
 
     Parameters
     ----------
@@ -477,7 +477,7 @@ class _Reader:
             raise self.error("a trigger needs an id and a kind", line, "write: trigger id 1 oneshot")
         found = self.triggers.setdefault(number, _Trigger())
         if found.line:
-            raise self.error(f"trigger {number} is described twice", line, f"once in line {found.line}")
+            raise self.error(f"duplicate trigger {number}", line, f"once in line {found.line}")
         found.line, found.kind, found.count = line, kind, count
         self.described += 1
 
@@ -501,7 +501,7 @@ class _Reader:
         return _graph_of(self, ranks)
 
     def check_trigger(self, number: int, trigger: _Trigger) -> None:
-        """Refuse what htsim would not run to its end, and what only time decides."""
+        """Check that htsim would run the trigger to its end, and that not only time decides it."""
         first = trigger.line or self.flows[(trigger.begins or [trigger.activated_by[0][0]])[0]].line
         found = len(trigger.activated_by)
         needed = trigger.count if trigger.kind == "barrier" else 1
@@ -522,7 +522,7 @@ class _Reader:
 
 
 def _graph_of(reader: _Reader, ranks: int) -> MessageGraph:
-    """Make nodes of flows: computation, send, receive, and messages of no bytes between ranks."""
+    """Make nodes of flows: computation, send, receive, and empty messages between ranks."""
     nodes: list[dict[str, int]] = []
     deps: list[list[int]] = []
 

@@ -237,7 +237,7 @@ def write_parquet(
 
 
 def table_exists(path: str | Path) -> bool:
-    """Whether a path names tables, as it was given for writing them, and not a file of its own."""
+    """Return whether a path names tables, as it was given for writing them, and not a file of its own."""
     base = Path(path)
     return not base.exists() and base.suffix in (".csv", ".parquet") and _places(base)["messages"].is_file()
 

@@ -1,4 +1,4 @@
-"""What a translation wrote, and what the target cannot express."""
+"""Result of a translation: what it wrote, and what the target cannot express."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["Translation"]
 
 @dataclass(frozen=True)
 class Translation:
-    """What was written for a simulator.
+    """Files written for a simulator.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What a view is sent, by cache lines or by operations."""
+"""Messages to views, by cache lines or by operations."""
 
 from astranb.engine.cacheline import CacheLineEngine
 from astranb.widgets.session import Session

@@ -1,4 +1,4 @@
-"""What a page without Python is given: answers, and columns that its header names by number."""
+"""Data of a page without Python: answers, and columns that its header names by number."""
 
 from __future__ import annotations
 

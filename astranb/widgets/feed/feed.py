@@ -1,4 +1,4 @@
-"""What every view is sent: a scene once, then states; ``static/store.js`` receives them.
+"""Messages to every view: a scene once, then states; ``static/store.js`` receives them.
 
 Times are float64 picoseconds: exact to 2**53 ps, two and a half simulated hours.
 """
@@ -25,7 +25,7 @@ _MOST_AT_REST = 2**20  # in one that may take a moment: 25 MB, all that the ring
 
 
 class Feed(ABC):
-    """What one view has been sent so far, and what it is sent next.
+    """Messages to one view: what it has been sent so far, and what it is sent next.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class Feed(ABC):
     @property
     @abstractmethod
     def title(self) -> str:
-        """What is simulated, in a line."""
+        """Description of the run, in a line."""
 
     @abstractmethod
     def mark(self) -> None:
@@ -60,7 +60,7 @@ class Feed(ABC):
 
     @abstractmethod
     def _scene(self) -> Message:
-        """What of the scene follows from the engine."""
+        """Return the part of the scene that follows from the engine."""
 
     @abstractmethod
     def _flights(self, since: int) -> tuple[int, int, int, Callable[[slice], list[bytes]]]:
@@ -71,7 +71,7 @@ class Feed(ABC):
         """
 
     def _news(self, *, fine: bool, most: int | None) -> Message:
-        """What the view does not have yet."""
+        """Return what the view does not have yet."""
         self.mark()
         first, count, settled, packed = self._flights(self._whole if fine else self._sent)
         quick = _MOST_FAST if self.session.fast_forward or self.coarse else _MOST_AT_ONCE

@@ -1,4 +1,4 @@
-"""What a view of a run by cache lines is sent: only what it lacks, as columns."""
+"""Messages to a view of a run by cache lines: only what it lacks, as columns."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class LineFeed(Feed):
 
     @property
     def title(self) -> str:
-        """What is simulated, in a line."""
+        """Description of the run, in a line."""
         title: str = self.sim.engine.title
         return title
 
@@ -175,7 +175,7 @@ class LineFeed(Feed):
         return first, len(new), total, packed
 
     def timeline(self, *, with_spans: bool = True) -> Message:
-        """How busy memories and links were, and spans of all thread blocks.
+        """Return the use of memories and links, and spans of all thread blocks.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""What the browser is sent of the modules of a graph: one module at a time, or all of them for a page."""
+"""Messages about the modules of a graph: one module at a time, or all of them for a page."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class ModuleAnswers:
 
     @property
     def about(self) -> dict[str, Any]:
-        """What does not depend on a module."""
+        """Return what does not depend on a module."""
         return _about(self.tree)
 
     def module(self, module: int) -> Message:
@@ -124,7 +124,7 @@ class ModuleAnswers:
         return found[0] if found else -1
 
     def detail(self, entity: int) -> dict[str, Any]:
-        """What is known of one node, what it waits for and what waits for it."""
+        """Return the facts about one node, what it waits for and what waits for it."""
         tree, nodes = self.tree, self.tree.nodes
         row = tree.row(entity)
         if not 0 <= row < tree.count:
@@ -152,7 +152,7 @@ class ModuleAnswers:
 
 
 def _about(tree: ModuleTree) -> dict[str, Any]:
-    """What does not depend on a module."""
+    """Return what does not depend on a module."""
     return {
         "title": shown_text(tree.labels[0]),
         "modules": len(tree),

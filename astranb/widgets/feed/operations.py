@@ -1,4 +1,4 @@
-"""What a view of a run of operations is sent: its network, and the messages on it that the view lacks."""
+"""Messages to a view of a run of operations: its network, and the messages on it that it lacks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MOST_MARKS = 4096
 
 
 def colours_of(about: About, *, rendezvous: bool = False) -> tuple[list[str], np.ndarray]:
-    """Give the legend of messages, and each operation's entry: its name, or what it is where there are many.
+    """Return the legend of messages, and each operation's entry: its name, or its kind where there are many.
 
     Returns
     -------
@@ -92,7 +92,7 @@ class OperationFeed(Feed):
         self._marks = [(0, 0)]
 
     def found(self, name: Any, make: Callable[[], _T]) -> _T:
-        """What several questions need; kept until time moves."""
+        """Return what several questions need; it is kept until time moves."""
         moment = (self.sim.events, tuple(self.sim.edits))
         if self._found[0] != moment:
             self._found = (moment, {})
@@ -116,7 +116,7 @@ class OperationFeed(Feed):
 
     @property
     def title(self) -> str:
-        """What is simulated, in a line."""
+        """Description of the run, in a line."""
         engine = self.sim.engine
         return f"{engine.title}: {engine.crowd} on {engine.about.network}"
 

@@ -1,4 +1,4 @@
-"""What a timeline of recorded traces is sent: a scene, and one state, which never changes."""
+"""Messages to a timeline of recorded traces: a scene, and one state, which never changes."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class TraceFeed(Feed):
 
     @property
     def counts(self) -> str:
-        """How many spans of how many ranks there are."""
+        """Number of spans of how many ranks."""
         spans, ranks = len(self.tracks), len(self.tracks.traces)
         return f"{spans:,} span{'s' * (spans != 1)} of {ranks:,} rank{'s' * (ranks != 1)}"
 

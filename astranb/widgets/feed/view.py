@@ -1,4 +1,4 @@
-"""What a view's module gives: the questions that its JavaScript asks, and their answers."""
+"""Protocol of a view's module: the questions that its JavaScript asks, and their answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What moves a simulation for its views: commands, playing, long answers."""
+"""Control of a simulation by its views: commands, playing, long answers."""
 
 from .background import background_of
 from .commands import CHANGES, COMMANDS, UNITS

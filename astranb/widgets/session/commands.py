@@ -26,7 +26,7 @@ _MOST_STEPS = 10**12
 
 
 def count_of(options: dict[str, Any]) -> int:
-    """How often, from a message: a whole number, at least 0."""
+    """Return the count of a message: a whole number, at least 0."""
     n = options.get("n", 1)
     if isinstance(n, bool) or not isinstance(n, int) or not 0 <= n <= _MOST_STEPS:
         raise InputError(f"how many steps must be a whole number from 0 on, got {n!r}", where="n")
@@ -64,7 +64,7 @@ def _number(options: dict[str, Any], count: int, what: str) -> int:
     """Which one of a list, from a message."""
     number = options.get("number")
     if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < count:
-        raise InputError(f"there is no {what} {number!r}", where=what, hint=f"there are {count}")
+        raise InputError(f"unknown {what} {number!r}", where=what, hint=f"there are {count}")
     return number
 
 

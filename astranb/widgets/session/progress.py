@@ -1,4 +1,4 @@
-"""How far a run has come, how fast it goes, and how long it will still take."""
+"""Progress of a run, its rate, and the time that it still takes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Progress"]
 
 _OFTEN_S = 0.25
 _MEMORY = 0.7
-"""How much of the rate so far stays in the rate: the last second or so counts."""
+"""Weight of the rate so far in the rate: the last second or so counts."""
 
 
 class Progress:

@@ -68,7 +68,7 @@ def breaks(feed: Feed, content: dict[str, Any]) -> Message:
 
 
 def complete(feed: Feed, content: dict[str, Any]) -> Message:
-    """What a field for a path may mean: ``text``; ``fields``: those of ``condition`` or ``watch``, too."""
+    """Complete a path from ``text``; ``fields``: with those of ``condition`` or ``watch``, too."""
     sim, text, of = feed.sim, str(content.get("text", "")), content.get("fields")
     paths = sim.paths(text, _MOST_PROPOSED)
     if of:
@@ -98,7 +98,7 @@ def _curves(feed: Feed, start_ps: int, end_ps: int, *, exact: bool) -> tuple[np.
 
 
 def _sampled(watch: Watch, times: np.ndarray) -> np.ndarray:
-    """What a watch had been found to be last at each time; nothing before the first."""
+    """Return the last value of a watch at each time; none before the first."""
     if not watch.times_ps:
         return np.full(len(times), np.nan)
     place = np.searchsorted(watch.times_ps, times, side="right") - 1

@@ -20,7 +20,7 @@ _NAMED = 10  # ranks that are named one by one
 
 
 def answer(feed: LineFeed, options: dict[str, Any]) -> Message:
-    """What a buffer holds at the cursor.
+    """Answer with the contents of a buffer at the cursor.
 
     Options: ``rank``, ``buffer``, ``at_ps`` (null: now), ``columns`` (most cells of a chunk). Answer:
     ``chunks`` and their ``names``, ``columns`` and ``fold`` (lines of a cell); for each chunk and column how

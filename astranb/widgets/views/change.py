@@ -13,7 +13,7 @@ __all__ = ["VIEW"]
 
 
 def parameters(feed: Feed, content: dict[str, Any]) -> Message:
-    """What can be changed of the selected object and of the run, and what has been."""
+    """Answer with the parameters of the selected object and of the run, and their changes."""
     sim, path = feed.sim, str(content.get("path", ""))
     try:
         found = sim.parameters(path) if path else []

@@ -1,4 +1,4 @@
-"""What the view of the data shows: whose contributions are in which chunk, at the cursor."""
+"""Answers for the view of the data: whose contributions are in which chunk, at the cursor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What differs between two runs, as tables of texts."""
+"""Differences between two runs, as tables of texts."""
 
 from __future__ import annotations
 

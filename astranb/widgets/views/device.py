@@ -14,7 +14,7 @@ from astranb.widgets.feed import COLUMNS, NOW, LineFeed, Message, View, pack
 __all__ = ["SM_STATES", "VIEW", "device", "sm_states"]
 
 SM_STATES = ("free", "done", "busy", "waiting", "draining", "stalled")
-"""What an SM does, by number; of several blocks' states the last named one counts."""
+"""States of an SM, by number; of several blocks' states the last named one counts."""
 
 
 def sm_states(machine: Any) -> np.ndarray:
@@ -34,7 +34,7 @@ def sm_states(machine: Any) -> np.ndarray:
 
 
 def device(sim: Simulation, rank: int) -> tuple[dict[str, Any], list[np.ndarray]]:
-    """What one GPU does at the present time.
+    """Return the activity inside one GPU at the present time.
 
     The columns hold of each SM its state (number in `SM_STATES`), blocks on it and requests under way;
     of each L2 slice and then of each HBM channel the busy fraction of all time so far, and for how long
@@ -47,7 +47,7 @@ def device(sim: Simulation, rank: int) -> tuple[dict[str, Any], list[np.ndarray]
     """
     machine = sim.engine.machine
     if not 0 <= rank < len(machine.gpus):
-        raise InputError(f"there is no gpu[{rank}]", hint=f"ranks are 0 to {len(machine.gpus) - 1}")
+        raise InputError(f"unknown gpu[{rank}]", hint=f"ranks are 0 to {len(machine.gpus) - 1}")
     gpu, now = machine.gpus[rank], max(1, sim.now_ps)
     first, last = int(gpu.first_sm), int(gpu.first_sm + gpu.sms)
     blocks = machine.blocks

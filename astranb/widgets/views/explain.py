@@ -76,7 +76,7 @@ def _of_ranks(sim: Simulation, path: str) -> tuple[np.ndarray, str]:
 
 
 def found_path(feed: Feed, content: dict[str, Any]) -> tuple[bool, float, Any]:
-    """Whether the critical path up to the cursor is found, the progress, and the run with its path."""
+    """Return whether the critical path up to the cursor is found, the progress, and the run with its path."""
     sim = _there(feed, content)
     if sim.engine.traits.quick:
         return True, 1.0, (sim, sim.critical_path())

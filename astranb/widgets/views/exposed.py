@@ -1,4 +1,4 @@
-"""How the time of each rank divides, as a table; of ASTRA-sim 1.0's files, of each layer."""
+"""Parts of the time of each rank, as a table; of ASTRA-sim 1.0's files, of each layer."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _layers(sim: Simulation) -> dict[str, Any]:
 
 
 def ranks(feed: OperationFeed, options: dict[str, Any]) -> Message:
-    """How the time of each rank divides up to ``at_ps``; those that communicate or wait longest first."""
+    """Answer with the parts of ranks' time up to ``at_ps``; those that communicate or wait longest first."""
     sim = feed.session.at(options.get("at_ps"))
     result = sim.result
     dimensions = [

@@ -1,4 +1,4 @@
-"""What a rank holds in memory over time, and at the cursor, by what it is for."""
+"""Memory of a rank over time, and at the cursor, by purpose."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def axes(found: Footprint) -> list[dict[str, Any]]:
 
 
 def footprint(feed: OperationFeed, options: dict[str, Any], *, most: int = 0) -> Message:
-    """What a rank holds in a window of time.
+    """Answer with the memory of a rank in a window of time.
 
     Options: ``from``, ``to`` (ps), ``columns``, ``rank`` (None: the first of those that hold most),
     ``at_ps`` (None: now). Columns: moments, and for each of the chart's ``parts`` the bytes that are held

@@ -1,4 +1,4 @@
-"""What the topology shows in each GPU at the cursor: what its SMs, memories and links do, what it holds."""
+"""Inside of each GPU in the topology at the cursor: SMs, memories, links and contents."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MOST_NUMBERS = 4_000_000  # ranks times slices: working out what they hold take
 
 
 def inside(feed: LineFeed, options: dict[str, Any]) -> Message:
-    """What each GPU does at the cursor (``at_ps``; now without).
+    """Answer with the activity of each GPU at the cursor (``at_ps``; now without).
 
     Columns: ``sms``, by GPU and state (`SM_STATES`), how many of its SMs with thread blocks are in it;
     ``l2``, ``hbm`` and ``out``, a byte a GPU, 255 being all: how busy its L2 slices, HBM channels and links
@@ -46,7 +46,7 @@ def _bytes(part: np.ndarray) -> np.ndarray:
 
 
 def _unrecorded(feed: LineFeed, start_ps: int, end_ps: int) -> bool:
-    """Whether a part of an interval has not been recorded."""
+    """Return whether a part of an interval has not been recorded."""
     return any(start < end_ps and end > start_ps for start, end in feed.sim.unrecorded)
 
 

@@ -1,4 +1,4 @@
-"""What a brushed interval adds up to, as the panel shows it."""
+"""Sums over a brushed interval, as the panel shows them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How busy issue slots, memories and links were in a window: as fine as the recording has it."""
+"""Use of issue slots, memories and links in a window: as fine as the recording has it."""
 
 from __future__ import annotations
 

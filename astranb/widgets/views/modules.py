@@ -69,7 +69,7 @@ def nodes_of(about: About, rows: np.ndarray, source: str) -> GraphNodes:
 
 
 def about_modules(feed: OperationFeed, options: dict[str, Any]) -> Message:
-    """What a view needs before it asks for single modules: ``rank``."""
+    """Answer with what a view needs before it asks for single modules: ``rank``."""
     return _answers(feed, options).about, []
 
 
@@ -79,7 +79,7 @@ def module(feed: OperationFeed, options: dict[str, Any]) -> Message:
 
 
 def detail(feed: OperationFeed, options: dict[str, Any]) -> Message:
-    """What is known of one operation: ``rank``, ``entity``."""
+    """Answer with the facts about one operation: ``rank``, ``entity``."""
     return _answers(feed, options).detail(int(options.get("entity", -1))), []
 
 
@@ -89,7 +89,7 @@ def search(feed: OperationFeed, options: dict[str, Any]) -> Message:
 
 
 def states(feed: OperationFeed, options: dict[str, Any]) -> Message:
-    """How far the children of some ``modules`` of a ``rank`` are at ``at_ps``."""
+    """Answer with the progress of the children of some ``modules`` of a ``rank`` at ``at_ps``."""
     tree = _answers(feed, options).tree
     engine = feed.session.at(options.get("at_ps")).engine
     rank = min(max(0, int(options.get("rank", 0))), engine.ranks - 1)

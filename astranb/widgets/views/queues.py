@@ -1,4 +1,4 @@
-"""What waits for the links of a workload's network now, and which of them are down."""
+"""Messages that wait for the links of a workload's network now, and links that are down."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ranks did when, for the timeline: spans where they have room, else shares of each column."""
+"""Activities of ranks for the timeline: spans where they have room, else shares of each column."""
 
 from __future__ import annotations
 
@@ -216,20 +216,20 @@ def _idle(feed: OperationFeed, ranks: list[int], start_ps: float, end_ps: float)
 
 
 def doing_of(feed: OperationFeed, ranks: Sequence[int] | None = None) -> Activity:
-    """What some ranks (all, where none are named) have done up to now; kept until time moves."""
+    """Return the activities of some ranks (all, if none are named) up to now; kept until time moves."""
     engine = feed.sim.engine
     name = ("doing", None if ranks is None else tuple(ranks))
     return feed.found(name, lambda: activity_of(engine, ranks, feed.found("ready", engine.ready_ps)))
 
 
 def sums_of(feed: OperationFeed, sim: Simulation) -> np.ndarray:
-    """How the time of each rank up to its end, or to now, divides: ranks x :data:`.ACTIVITIES`, in ps."""
+    """Return the parts of the time of each rank up to its end or now: ranks x :data:`.ACTIVITIES`, in ps."""
     found = doing_of(feed) if sim is feed.sim else activity_of(sim.engine)
     return found.sums(len(sim.engine.ends_ps()))
 
 
 def doing(feed: OperationFeed, options: dict[str, Any]) -> Message:
-    """What the ranks that have a box of their own do when, as numbers in :data:`.ACTIVITIES`.
+    """Answer with the activities of ranks that have a box of their own, as numbers in :data:`.ACTIVITIES`.
 
     Options: ``at_ps``, around which the stretches are chosen where there are many. ``from`` and ``to`` say
     what is covered.
@@ -269,7 +269,7 @@ def _busy(start: np.ndarray, end: np.ndarray, edges: np.ndarray) -> np.ndarray:
     start, end = np.sort(start), np.sort(end)
 
     def before(times: np.ndarray) -> Any:
-        """How long spans that begin at some times have lasted at each edge, summed."""
+        """Return the summed lengths at each edge of spans that begin at some times."""
         count = np.searchsorted(times, edges)
         sums = np.concatenate([[0], np.cumsum(times)])
         return count * edges - sums[count]

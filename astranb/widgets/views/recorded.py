@@ -1,4 +1,4 @@
-"""What the timeline of recorded traces draws: spans of threads and streams, else shares of columns."""
+"""Answers for the timeline of recorded traces: spans of threads and streams, else shares of columns."""
 
 from __future__ import annotations
 

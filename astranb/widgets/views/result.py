@@ -1,4 +1,4 @@
-"""What a run took and where its time went, in two lines: shown when it has ended."""
+"""Time of a run and where it went, in two lines: shown when it has ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the view of the program shows: its text, where thread blocks are in it, and where the time went."""
+"""Answers for the view of the program: text, places of thread blocks, and where the time went."""
 
 from __future__ import annotations
 

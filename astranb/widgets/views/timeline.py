@@ -1,4 +1,4 @@
-"""What a timeline draws: spans where they have room, else how much of each column is which state.
+"""Answers for the timeline: spans where they have room, else shares of states of each column.
 
 The browser asks for the rows that it has in sight and as many columns as it has room for, so
 that what is sent and drawn never depends on how much has happened.

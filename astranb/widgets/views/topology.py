@@ -25,7 +25,7 @@ the link; a class has been reported to pause (PFC)."""
 
 
 def ports(sim: Simulation, layout: Layout) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """What waits at the entrance of each bundle at the present time.
+    """Return the queue at the entrance of each bundle at the present time.
 
     Messages in its queues (links without limits keep none while they are up: their queue is a time); the
     fraction of the buffers behind it that are taken, of the fullest class and lane (0 where buffers are

@@ -46,7 +46,9 @@ class LayerWorkload:
     def __post_init__(self) -> None:
         """Check the number of passes, and give parts of layers their times by the system's roofline."""
         if self.passes < 1:
-            raise InputError(f"{self.passes} passes", where="--num-passes", hint="use 1 or more")
+            raise InputError(
+                f"passes must be at least 1, got {self.passes}", where="--num-passes", hint="use 1 or more"
+            )
         timed = self.table.timed(self.system.rooflines, compat=self.network.compat)
         object.__setattr__(self, "table", timed)
         object.__setattr__(self, "system", replace(self.system, rooflines=None))

@@ -104,7 +104,9 @@ class HierarchicalNetwork:
             if scale == 0:
                 need = self.units[dim] - 1 if self.topologies[dim] == "FullyConnected" else 2
                 what = f"dimension {dim} ({self.topologies[dim]}) has {self.links[dim]} links per NPU"
-                raise InputError(f"{what}: no bandwidth", where=self.where, hint=f"give {need} or more")
+                raise InputError(
+                    f"{what}, so its bandwidth is zero", where=self.where, hint=f"give {need} or more"
+                )
 
     @property
     def npus(self) -> int:

@@ -22,7 +22,7 @@ _NO_TRAFFIC = 1e-30
 
 @dataclass(frozen=True)
 class Roofline:
-    """How fast a device computes: ``min(bandwidth * operations per byte - intercept, peak)``.
+    """Roofline of a device: ``min(bandwidth * operations per byte - intercept, peak)``.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ class Roofline:
             return 0.0
         if not rate > 0:
             raise InputError(
-                "the roofline is not above 0",
+                "the roofline must be greater than zero",
                 hint="increase the peak or the bandwidth, or decrease the intercept",
             )
         return operations / rate
@@ -93,7 +93,7 @@ class Rooflines(NamedTuple):
 
 
 class ProductWork(NamedTuple):
-    """What a pass of a layer computes: a product of matrices of m by k and k by n, in one of two memories."""
+    """Work of a pass of a layer: a product of matrices of m by k and k by n, in one of two memories."""
 
     m: int
     k: int
@@ -114,7 +114,7 @@ class ProductWork(NamedTuple):
 
 
 class CountedWork(NamedTuple):
-    """What a pass of a layer computes: operations, and the bytes that they move."""
+    """Work of a pass of a layer: operations, and the bytes that they move."""
 
     operations: float
     moved_bytes: float

@@ -46,7 +46,7 @@ class Part:
         if self.compute_ns < 0 or self.size < 0:
             raise InputError("a time or a size is negative", hint="use 0 or more")
         if self.collective != "NONE" and self.size == 0:
-            raise InputError(f"{self.collective} of 0 bytes", hint="give its size, or use NONE")
+            raise InputError(f"size of {self.collective} is zero", hint="give its size, or use NONE")
 
 
 @dataclass(frozen=True)
@@ -118,12 +118,12 @@ class LayerTable:
     def __post_init__(self) -> None:
         """Check the numbers of layers."""
         if not self.layers:
-            raise InputError("there are no layers", where=self.where, hint="give at least one")
+            raise InputError("the table has no layers", where=self.where, hint="give at least one")
         for name in ("checkpoints", "initiates"):
             for layer in getattr(self, name):
                 if not 0 <= layer < len(self.layers):
                     raise InputError(
-                        f"{name} name layer {layer} of {len(self.layers)}",
+                        f"{name} name layer {layer}, but there are {len(self.layers)}",
                         where=self.where,
                         hint="count layers from 0",
                     )

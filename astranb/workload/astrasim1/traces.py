@@ -36,7 +36,7 @@ _KINDS: Final = {
 
 
 class TableTrace(NamedTuple):
-    """What each rank does, and the groups that its collectives name.
+    """Trace of each rank, and the groups that its collectives name.
 
     Attributes
     ----------
@@ -65,7 +65,8 @@ class TableTrace(NamedTuple):
         """
         tensor, replica = self.tensor, self.tensor * self.pipeline
         if ranks % (replica * self.expert):
-            what = f"{ranks} ranks for {self.tensor} x {self.pipeline} x {self.expert} (TP, PP, EP)"
+            degrees = f"{self.tensor} x {self.pipeline} x {self.expert} (TP, PP, EP)"
+            what = f"{ranks} ranks are not a multiple of {degrees}"
             raise InputError(what, where="--npus", hint="use a multiple of their product")
         blocks = [list(range(first, first + tensor)) for first in range(0, ranks, tensor)]
         data = [list(range(first, ranks, replica)) for first in range(replica)]
@@ -161,7 +162,7 @@ def write_table_ranks(prefix: str | Path, table: TableTrace, ranks: int) -> list
     listed = {name: kinds[name] for name in used}
     count = sum(map(len, listed.values()))
     if ranks * len(table.trace.data) > _MOST_BYTES:
-        what = f"{ranks:,} traces of {len(table.trace.data):,} bytes"
+        what = f"the traces are too large: {ranks:,} of {len(table.trace.data):,} bytes"
         raise InputError(what, where=str(prefix), hint="write FILE.et for one rank, or fewer with --npus")
     first = 10 ** len(str(count))  # numbers of equal length, from 10 on: 0 is the group of all
     group_of: list[dict[str, int | str]] = [{} for _ in range(ranks)]

@@ -57,7 +57,7 @@ class Words:
 
     @property
     def numbers_ahead(self) -> int:
-        """How many of the next words are numbers, at most six."""
+        """Count the numbers among the next words, up to six."""
         texts = [word.text for word in self._words[self._at : self._at + 6]]
         return next((at for at, text in enumerate(texts) if not _DECIMAL.fullmatch(text)), len(texts))
 

@@ -37,7 +37,7 @@ class CustomCollectives:
     _read: dict[Path, Operations] = field(default_factory=dict, compare=False)
 
     def __bool__(self) -> bool:
-        """Whether there are any."""
+        """Return whether there are any."""
         return bool(self.of_collective or self.of_node)
 
     def applied_to(

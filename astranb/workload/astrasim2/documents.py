@@ -272,7 +272,7 @@ def per_node_graphs(document: DocumentNode, folders: Sequence[Path]) -> tuple[di
     name = document.get(key).text()
     found = next((folder / name for folder in folders if (folder / name).exists()), None)
     if found is None:
-        raise document.get(key).error(f"there is no file {name[:80]!r}", "give its folder (--root DIR)")
+        raise document.get(key).error(f"file {name[:80]!r} not found", "give its folder (--root DIR)")
     listed = _read_yaml(found)
     for number in _mapping(listed, "as 3: graphs/ring"):
         if not (number.isascii() and number.isdecimal()):

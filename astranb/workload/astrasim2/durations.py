@@ -59,7 +59,7 @@ def durations_ns(rows: np.ndarray, system: System, memory: Memory) -> np.ndarray
     if remote.any():
         if memory.kind == NO_MEMORY:
             raise InputError(
-                "an operation loads from or stores to a remote memory, and there is none",
+                "an operation uses remote memory, but none is described",
                 hint="describe it (--memory)",
             )
         if memory.pool is not None:

@@ -12,7 +12,7 @@ __all__ = ["Footprint"]
 
 @dataclass(frozen=True)
 class Footprint:
-    """What ranks hold in memory while they do their operations.
+    """Memory that ranks hold while they do their operations.
 
     Ranks whose memory changes alike share a table: those of a stage of a pipeline.
 

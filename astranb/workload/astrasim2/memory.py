@@ -227,7 +227,7 @@ class Memory:
             int(document.get("num-npus-per-node", 1)),
         )
         if kind != KINDS[0] and (memory.rate_Bpns <= 0 or memory.npus_per_node < 1):
-            raise InputError("remote-mem-bw is not above 0", where=where, hint="give it in GB/s")
+            raise InputError("remote-mem-bw must be greater than zero", where=where, hint="give it in GB/s")
         return memory
 
     def shared_by(self, npus: int) -> int:

@@ -77,13 +77,13 @@ class DimensionNetwork:
         if len({len(each) for each in lists}) != 1 or not self.topology:
             counts = ", ".join(str(len(each)) for each in lists)
             raise InputError(
-                f"topology, npus_count, bandwidth and latency have {counts} entries",
+                f"topology, npus_count, bandwidth and latency differ in length: {counts}",
                 where=self.where,
                 hint="give one of each for every dimension",
             )
         if self.dimension_type and len(self.dimension_type) != len(self.topology):
             raise InputError(
-                f"dimension_type has {len(self.dimension_type)} entries",
+                f"dimension_type has {len(self.dimension_type)} entries for {len(self.topology)} dimensions",
                 where=self.where,
                 hint="give one for each dimension",
             )
@@ -93,7 +93,7 @@ class DimensionNetwork:
         for count, rate, latency in zip(self.npus_count, self.bandwidth, self.latency, strict=True):
             if count < 1 or rate <= 0 or latency < 0:
                 raise InputError(
-                    f"{count} NPUs at {rate} GB/s and {latency} ns",
+                    f"a dimension is out of range: {count} NPUs at {rate} GB/s and {latency} ns",
                     where=self.where,
                     hint="give at least 1 NPU, a bandwidth above 0 and a latency of 0 or more",
                 )
@@ -101,7 +101,9 @@ class DimensionNetwork:
             if sides[0] ** len(sides) != count:
                 power = "square" if len(sides) == 2 else "cube"
                 raise InputError(
-                    f"{shape} of {count} NPUs", where=self.where, hint=f"take a {power} of a whole number"
+                    f"{shape} cannot have {count} NPUs",
+                    where=self.where,
+                    hint=f"take a {power} of a whole number",
                 )
 
     @property
@@ -203,7 +205,7 @@ class InfraNetwork:
         if min(self.npus_count) < 1 or prod(self.npus_count) != gpus:
             named = " x ".join(map(str, self.npus_count))
             raise InputError(
-                f"dimensions of {named} for {gpus} GPUs",
+                f"dimensions {named} do not fit {gpus} GPUs",
                 where=self.where,
                 hint="give dimensions whose product is the number of GPUs (--dimensions 8x4)",
             )

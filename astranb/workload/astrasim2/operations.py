@@ -154,7 +154,7 @@ class Operations:
             raise InputError("lists of kernels do not fit the operations", hint="one for each operation")
         collectives = self.rows["kind"] == COLLECTIVE
         if (self.rows["bytes"][collectives] <= 0).any():
-            raise InputError("a collective of no bytes", hint="give its size")
+            raise InputError("collective size is zero", hint="give its size")
         large = np.flatnonzero(self.rows["bytes"] > MOST_BYTES)
         if len(large):
             name = (
@@ -281,7 +281,7 @@ class RankOperations(Sequence[Operations]):
 
 
 def _has_peer(rows: np.ndarray) -> np.ndarray:
-    """Say which operations are messages."""
+    """Return which operations are messages."""
     return np.isin(rows["kind"], (SEND, RECV))
 
 

@@ -1,4 +1,4 @@
-"""What the messages of a replay are parts of: the operations that they were recorded of."""
+"""Labels of the messages of a replay: the operations that they were recorded of."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Label", "RecordedParts"]
 
 @dataclass(frozen=True)
 class Label:
-    """What nodes belong to: an operation of the workload.
+    """Operation of the workload that nodes belong to.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Where each of several jobs runs: what a run knows of them beside their operations."""
+"""Placement of several jobs: what a run knows of them beside their operations."""
 
 from __future__ import annotations
 

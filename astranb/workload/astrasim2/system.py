@@ -19,7 +19,7 @@ ALGORITHM_WORDS: Final = {
     "allpairs_get": "direct", "get": "direct", "put": "direct", "pairwise": "direct",
     "halving_doubling": "halvingDoubling", "tree": "doubleBinaryTree", "switch": "inNetwork",
 }  # fmt: skip
-"""What a system's file calls algorithms of :mod:`astranb.collectives`."""
+"""Words of a system's file for algorithms of :mod:`astranb.collectives`."""
 _NAMES = {
     "ring": RING_STEPS, "halvingDoubling": HALVING, "doubleBinaryTree": TREE, "inNetwork": IN_NETWORK,
     "directOneShot": ONE_SHOT,
@@ -63,7 +63,7 @@ class DimensionAlgorithm:
 
 @dataclass(frozen=True)
 class System:
-    """How the system layer does operations.
+    """Options of the system layer.
 
     Parameters
     ----------

@@ -18,7 +18,7 @@ __all__ = ["launches_of", "on_gpu", "shaped_of"]
 
 
 def on_gpu(trace: Trace) -> NDArray[np.bool_]:
-    """Which nodes are computations that the host does not execute."""
+    """Return which nodes are computations that the host does not execute."""
     return np.asarray((trace.type == NodeType.COMP) & ~trace.is_cpu_op)
 
 

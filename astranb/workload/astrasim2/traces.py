@@ -115,7 +115,7 @@ def operations_of(
 
 
 def check_peers(trace: Trace, rank: int, npus: int) -> None:
-    """Refuse messages to or from a rank that does not exist, or the rank itself.
+    """Check that no message is to or from a rank that does not exist, or the rank itself.
 
     Parameters
     ----------
@@ -165,7 +165,9 @@ def _columns(trace: Trace, groups: Collection[int], *, replay: bool, compat: boo
     which = np.where(is_collective, collective[named], 0)
     recorded = kept | (is_collective & (((named == CollectiveType.BROADCAST) & compat) | replay))
     if (row := _first(is_collective & (which < 0) & ~recorded)) >= 0:
-        what = f"there is no {CollectiveType(int(named[row])).name}{' in ASTRA-sim 2.0' if compat else ''}"
+        what = (
+            f"{CollectiveType(int(named[row])).name} is not simulated{' by ASTRA-sim 2.0' if compat else ''}"
+        )
         names = ", ".join(kind.name for kind in known)
         raise InputError(what, where=trace.place(row), hint=f"take one of {names}")
     kinds[recorded] = REPLAY
@@ -221,7 +223,7 @@ def _groups(trace: Trace, groups: Collection[int], meet: Any) -> Any:
             where = trace.place(row)
             known = list(map(str, groups))
             hint = near(name, known) if known else "describe the groups (--comm-group)"
-            raise InputError(f"there is no group {name[:40]!r} (pg_name)", where=where, hint=hint)
+            raise InputError(f"unknown group {name[:40]!r} (pg_name)", where=where, hint=hint)
         numbers.append(number if name not in ("", "0") else -1)
     return np.where(meet, np.array([*numbers, -1], np.int64)[names.index], -1)
 

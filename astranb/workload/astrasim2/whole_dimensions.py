@@ -23,7 +23,7 @@ from .workload import Workload
 __all__ = ["along_dimensions", "spanned_dimensions"]
 
 _SAME = ("collective", "involved", "stream", "priority")
-"""What all ranks have to do alike: they number the chunks of these collectives alike."""
+"""Columns that must be equal on all ranks: they number the chunks of these collectives alike."""
 
 
 def along_dimensions(workload: Workload) -> Workload:

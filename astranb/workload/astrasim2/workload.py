@@ -80,7 +80,7 @@ class Workload:
 
     @property
     def notes(self) -> list[str]:
-        """What a reader of the result should know: where groups are from, what has no duration."""
+        """Notes for a reader of the result: where groups are from, what has no duration."""
         if self.system.roofline and not self.system.replay:
             return [*self.remarks]
         ranks = RankOperations.of(self.operations)

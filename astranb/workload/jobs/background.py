@@ -61,16 +61,18 @@ class BackgroundTraffic:
     def __post_init__(self) -> None:
         """Check the values."""
         if not 0 < self.load <= 1:
-            raise InputError(f"a load of {self.load}", where="load", hint="take more than 0, at most 1")
+            raise InputError(
+                f"load {self.load} is out of range", where="load", hint="take more than 0, at most 1"
+            )
         if self.size_bytes < 1 or self.until_ps < 1:
-            raise InputError("messages of no bytes, or no time for them", where="background")
+            raise InputError("message size and duration must be greater than zero", where="background")
         if self.pattern not in PATTERNS:
             hint = near(self.pattern, PATTERNS)
             raise InputError(f"unknown pattern {self.pattern[:40]!r}", where="pattern", hint=hint)
 
     @property
     def title(self) -> str:
-        """What it is."""
+        """Description in a line."""
         return f"{self.load:.0%} of {format_bytes(self.size_bytes)} messages, {self.pattern}"
 
     def operations(self, ranks: int, rate_Bps: float) -> RankOperations:  # noqa: N803 - unit in the name
@@ -88,14 +90,14 @@ class BackgroundTraffic:
             There are fewer than two ranks, no message or too many of them.
         """
         if ranks < 2:
-            what = f"{ranks} GPU{'s' * (ranks != 1)} for traffic between GPUs"
+            what = f"traffic between GPUs needs at least 2 GPUs, got {ranks}"
             raise InputError(what, where="background", hint="leave two or more GPUs without a job")
         draw = np.random.Generator(np.random.PCG64(self.seed))
         gap_ns = self.size_bytes / (self.load * rate_Bps) * 1e9
         until_ns = self.until_ps // 1000
         expected = until_ns / gap_ns * ranks
         if expected > _MOST_MESSAGES:
-            what = f"about {expected:,.0f} messages"
+            what = f"too many messages: about {expected:,.0f}"
             hint = f"take a shorter time, a smaller load or larger messages: at most {_MOST_MESSAGES:,}"
             raise InputError(what, where="background", hint=hint)
         source, target, at_ns = self._messages(draw, ranks, gap_ns, until_ns)

@@ -1,4 +1,4 @@
-"""One collective as an operation of every rank, with the algorithm that is called so by messages."""
+"""One collective as an operation of every rank, with the algorithm of that name by messages."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ __all__ = ["collective_operations", "flat"]
 
 _PIECE_BYTES: Final = 1 << 17
 _MOST_PIECES: Final = 64
-"""What goes from rank to rank whole is cut, so that all links are busy: of 64 pieces, a chain of eight ranks
-takes a tenth longer than its bytes."""
+"""Greatest number of pieces into which data that goes from rank to rank is cut, so that all links are busy:
+of 64 pieces, a chain of eight ranks takes a tenth longer than its bytes."""
 
 
 def flat(network: DimensionNetwork | InfraNetwork) -> DimensionNetwork | InfraNetwork:
-    """Return an infrastructure one dimension, in which an algorithm knows no nodes."""
+    """Return an infrastructure as one dimension, in which an algorithm knows no nodes."""
     return InfraNetwork(network.infra, (network.npus,)) if isinstance(network, InfraNetwork) else network
 
 

@@ -37,7 +37,7 @@ _KINDS: Final[Mapping[str, tuple[str, ...]]] = {
     "pattern": (),
     "background": (),
 }
-"""What chooses the kind of a job, and what else such a job has."""
+"""Key that chooses the kind of a job, and the other keys of such a job."""
 _BACKGROUND: Final = ("load", "size", "pattern", "until", "seed")
 _VARIATION: Final[Mapping[str, Callable[..., Any]]] = {
     "jitter": Jitter, "stragglers": Stragglers, "failures": Failures,
@@ -47,7 +47,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class JobsFile:
-    """What a file of jobs holds.
+    """Content of a file of jobs.
 
     Attributes
     ----------
@@ -193,9 +193,9 @@ def _ranks(node: DocumentNode) -> str | list[int]:
         first, dash, last = part.strip().partition("-")
         last = last if dash else first
         if not (first.isascii() and first.isdecimal() and last.isascii() and last.isdecimal()):
-            raise node.error(f"{part[:40]!r} are no ranks", "write 0-7,16")
+            raise node.error(f"{part[:40]!r} is not a range of ranks", "write 0-7,16")
         if int(last) - int(first) >= 1 << 24 or int(last) < int(first):
-            raise node.error(f"{part[:40]!r} are no ranks", "write the smaller number first")
+            raise node.error(f"{part[:40]!r} is not a range of ranks", "write the smaller number first")
         found += range(int(first), int(last) + 1)
     return found
 

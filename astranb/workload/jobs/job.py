@@ -32,7 +32,7 @@ _MOST_NAME = 60
 
 @dataclass(frozen=True, eq=False)
 class JobPart:
-    """What a job adds to the workload of a network, before it is placed.
+    """Part of a network's workload that a job adds, before it is placed.
 
     Attributes
     ----------
@@ -116,12 +116,12 @@ class ClusterJob:
             raise InputError("a name of a job is too long or not printable", where="jobs")
         fixed = self._own_ranks
         if fixed == 0 or (not isinstance(self.ranks, str | None) and not len(self.ranks)):
-            raise InputError("it has no ranks", where=where, hint="give it a GPU, or leave it out")
+            raise InputError("the job has no ranks", where=where, hint="give it a GPU, or leave it out")
         if fixed is not None and self.gpus not in (None, fixed):
             what = f"it has {fixed} ranks, and gpus is {self.gpus}"
             raise InputError(what, where=where, hint="leave gpus out")
         if self.gpus is not None and self.gpus < 1:
-            raise InputError(f"gpus is {self.gpus}", where=where, hint="take 1 or more")
+            raise InputError(f"gpus must be at least 1, got {self.gpus}", where=where, hint="take 1 or more")
         if isinstance(self.what, Workload) and self.what.compat:
             hint = "load it without compat"
             raise InputError("ASTRA-sim 2.0's peculiarities do not apply to jobs", where=where, hint=hint)
@@ -130,9 +130,11 @@ class ClusterJob:
                 if getattr(self.what, option) != usual:
                     raise InputError("does not apply to a job", where=option, hint="leave it out")
         if self.repeat < 1:
-            raise InputError(f"it is repeated {self.repeat} times", where=where, hint="take 1 or more")
+            raise InputError(
+                f"repeat count must be positive, got {self.repeat}", where=where, hint="take 1 or more"
+            )
         if self.start_ps < 0:
-            raise InputError("it begins before the start", where=where, hint="take 0 or later")
+            raise InputError("start must not be negative", where=where, hint="take 0 or later")
 
     @classmethod
     def background(
@@ -175,7 +177,7 @@ class ClusterJob:
 
     @property
     def start_ps(self) -> int:
-        """When it begins, in whole nanoseconds."""
+        """Its start, in whole nanoseconds."""
         return time_ps(self.start, where="start") // 1000 * 1000
 
     @property
@@ -238,5 +240,5 @@ class ClusterJob:
         return JobPart(operations, played.groups, played.system, only_algorithms=True)
 
     def named(self, name: str) -> ClusterJob:
-        """Give it with a name."""
+        """Return a copy with a name."""
         return replace(self, name=name)

@@ -89,7 +89,7 @@ class Jobs:
     def __post_init__(self) -> None:
         """Name the jobs."""
         if not self.jobs:
-            raise InputError("there is no job", where="jobs", hint="give one or more")
+            raise InputError("no jobs are given", where="jobs", hint="give one or more")
         for one in self.jobs:
             if not isinstance(one, ClusterJob):
                 hint = "write anb.Job(what, ranks=...)"
@@ -98,7 +98,7 @@ class Jobs:
         names = [one.name for one in named]
         for name in names:
             if names.count(name) > 1:
-                raise InputError(f"two jobs are called {name}", where="jobs", hint="give each its own name")
+                raise InputError(f"duplicate job name {name}", where="jobs", hint="give each its own name")
         object.__setattr__(self, "jobs", tuple(named))
         if not self.title:
             title = f"{len(names)} jobs: {', '.join(names)}" if len(names) > 1 else names[0]
@@ -200,7 +200,7 @@ def only_job(workload: Workload, name: str) -> Workload:
     """
     names = [one.name for one in workload.jobs]
     if name not in names:
-        raise InputError(f"there is no job {name!r}", where="jobs", hint=near(name, names))
+        raise InputError(f"unknown job {name!r}", where="jobs", hint=near(name, names))
     all_ranks = RankOperations.of(workload.operations)
     pattern = np.full_like(all_ranks.pattern, len(all_ranks.patterns))
     mine = list(workload.jobs[names.index(name)].ranks)
@@ -254,7 +254,7 @@ class _Joined:
 
 
 def _in_job(one: Operations, place: PlacedJob, whole: int, repeat: int) -> Operations:
-    """Return a pattern of a job its name, groups and ranks, its repetitions and its start."""
+    """Rewrite a pattern of a job with its name, groups and ranks, its repetitions and its start."""
     ranks = np.array(place.ranks, np.int64)
     rows = one.rows.copy()
     collective = rows["kind"] == COLLECTIVE
@@ -272,7 +272,7 @@ def _in_job(one: Operations, place: PlacedJob, whole: int, repeat: int) -> Opera
 
 
 def _keeping_durations(part: JobPart) -> JobPart:
-    """Let computations keep their durations under a roofline that other jobs need."""
+    """Mark computations to keep their durations under a roofline that other jobs need."""
 
     def kept(one: Operations) -> Operations:
         rows = one.rows.copy()
@@ -330,7 +330,7 @@ def _hierarchical(job: ClusterJob) -> bool:
 
 
 def _check_algorithm(job: ClusterJob, place: PlacedJob, network: DimensionNetwork | InfraNetwork) -> None:
-    """Refuse an algorithm that a group of ranks does not have, instead of using a ring."""
+    """Check that a group of ranks has the job's algorithm, instead of using a ring."""
     if not isinstance(job.what, Collective) or len(place.ranks) == network.npus:
         return
     name = job.what.algorithm_name

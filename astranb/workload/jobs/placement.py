@@ -1,4 +1,4 @@
-"""Which GPUs of a network a job gets."""
+"""Placement of jobs on the GPUs of a network."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class FreeGpus:
         return [rank for rank, owner in enumerate(self._owner) if not owner]
 
     def take(self, name: str, placement: str | Sequence[int], count: int, seed: int = 0) -> tuple[int, ...]:
-        """Give a job its GPUs.
+        """Assign GPUs to a job.
 
         Parameters
         ----------
@@ -62,7 +62,7 @@ class FreeGpus:
         """
         where = f"job {name}"
         if count > self.npus:
-            what = f"it needs {count:,} GPUs, the network has {self.npus:,}"
+            what = f"it needs {count:,} GPUs, but the network has {self.npus:,}"
             raise InputError(what, where=where, hint="use a smaller plan or a larger network")
         if isinstance(placement, str):
             chosen = self._placed(placement, count, seed, where)
@@ -74,15 +74,15 @@ class FreeGpus:
 
     def _listed(self, ranks: list[int], count: int, where: str) -> list[int]:
         if len(ranks) != count:
-            what = f"it needs {count:,} GPUs and is given {len(ranks):,}"
+            what = f"it needs {count:,} GPUs, but has {len(ranks):,}"
             raise InputError(what, where=where, hint="give as many ranks as it has")
         if len(set(ranks)) != len(ranks):
             twice = next(rank for rank in ranks if ranks.count(rank) > 1)
-            raise InputError(f"rank {twice} twice", where=where, hint="name each rank once")
+            raise InputError(f"duplicate rank {twice}", where=where, hint="name each rank once")
         for rank in ranks:
             if not 0 <= rank < self.npus:
                 hint = f"ranks are 0 to {self.npus - 1}"
-                raise InputError(f"there is no rank {rank}", where=where, hint=hint)
+                raise InputError(f"unknown rank {rank}", where=where, hint=hint)
             if self._owner[rank]:
                 what = f"rank {rank} has job {self._owner[rank]} already"
                 raise InputError(what, where=where, hint="give each GPU one job")
@@ -94,7 +94,7 @@ class FreeGpus:
             raise InputError(f"unknown placement {placement[:40]!r}", where=where, hint=hint)
         free = self.left
         if len(free) < count:
-            what = f"it needs {count:,} GPUs, {len(free):,} are free"
+            what = f"it needs {count:,} GPUs, but {len(free):,} are free"
             raise InputError(what, where=where, hint="use smaller jobs or a larger network")
         if placement == "random":
             drawn = np.random.Generator(np.random.PCG64(seed)).choice(free, count, replace=False)

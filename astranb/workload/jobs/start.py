@@ -1,4 +1,4 @@
-"""Ranks that start late: when each does, and a workload whose ranks do."""
+"""Late starts of ranks, and the workload that has them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from astranb.workload.astrasim2 import DELAY, Operations, RankOperations, Worklo
 __all__ = ["Start", "delayed", "started", "starts_ps"]
 
 Start = Mapping[int, str | int] | Sequence[str | int]
-"""When ranks start: of some by their numbers, or of all in their order."""
+"""Starts of ranks: of some by their numbers, or of all in their order."""
 
 _MOST_PS: Final = 2**61  # 26 days
 
@@ -52,17 +52,17 @@ def starts_ps(start: Start | None, ranks: int) -> list[int]:
         given = dict(start)
     elif isinstance(start, Sequence | np.ndarray) and not isinstance(start, str):
         if len(start) != ranks:
-            what = f"{len(start):,} times for {ranks:,} ranks"
+            what = f"{ranks:,} ranks need as many starts, got {len(start):,}"
             raise InputError(what, where="start", hint="give one a rank, or start={3: '20 us'}")
         given = dict(enumerate(start))
     else:
         hint = "write start={3: '20 us'}: rank 3 starts 20 us late"
-        raise InputError(f"{start!r:.60} is not when ranks start", where="start", hint=hint)
+        raise InputError(f"cannot read the starts of ranks {start!r:.60}", where="start", hint=hint)
     found = [0] * ranks
     for rank, value in given.items():
         if isinstance(rank, bool) or not isinstance(rank, int | np.integer) or not 0 <= rank < ranks:
             hint = f"there are ranks 0 to {ranks - 1:,}"
-            raise InputError(f"there is no rank {rank!r:.40}", where="start", hint=hint)
+            raise InputError(f"unknown rank {rank!r:.40}", where="start", hint=hint)
         late = int(value) if isinstance(value, np.integer) else value
         found[int(rank)] = time_ps(late, where=f"start of rank {rank}")
         if found[int(rank)] > _MOST_PS:
@@ -71,7 +71,7 @@ def starts_ps(start: Start | None, ranks: int) -> list[int]:
 
 
 def started(workload: Workload, late_ps: Sequence[int]) -> Workload:
-    """Let the operations of some ranks begin late.
+    """Delay the operations of some ranks.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def started(workload: Workload, late_ps: Sequence[int]) -> Workload:
 
 
 def delayed(one: Operations, start_ps: int, name: str) -> Operations:
-    """Let operations begin at a time.
+    """Delay operations until a time.
 
     Parameters
     ----------

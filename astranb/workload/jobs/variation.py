@@ -1,4 +1,4 @@
-"""What varies from one run of a workload to the next: jitter, stragglers and failures, drawn with a seed."""
+"""Variation between runs of a workload: jitter, stragglers and failures, drawn with a seed."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Jitter:
             )
         if not 0 < self.cv <= _MOST_CV[self.shape]:
             hint = f"take more than 0, at most {_MOST_CV[self.shape]:g} with {self.shape}"
-            raise InputError(f"a coefficient of variation of {self.cv}", where="jitter", hint=hint)
+            raise InputError(f"coefficient of variation {self.cv} is out of range", where="jitter", hint=hint)
 
     def factors(self, draw: np.random.Generator, count: int) -> np.ndarray:
         """Draw some."""
@@ -87,7 +87,7 @@ class Stragglers:
     def __post_init__(self) -> None:
         """Check the values."""
         if not 0 < self.factor <= 1e6 or self.ranks < 1:
-            what = f"{self.ranks} ranks that take {self.factor} times as long"
+            what = f"{self.ranks} stragglers with factor {self.factor} are out of range"
             raise InputError(what, where="stragglers", hint="take one or more ranks and a factor above 0")
 
 
@@ -120,10 +120,12 @@ class Failures:
             value = getattr(self, name)
             needed = value is not None and getattr(self, name.replace("repair", "every")) is not None
             if needed and time_ps(value, where=name) <= 0:
-                raise InputError(f"{name} is not above 0", where="failures", hint="give a time, as '1 ms'")
+                raise InputError(
+                    f"{name} must be greater than zero", where="failures", hint="give a time, as '1 ms'"
+                )
         if not 0 <= self.link_rate < 1:
             hint = "take 0 or more, and less than 1"
-            raise InputError(f"a rate of {self.link_rate}", where="failures", hint=hint)
+            raise InputError(f"rate {self.link_rate} is out of range", where="failures", hint=hint)
 
 
 @dataclass(frozen=True)
@@ -137,7 +139,7 @@ class LinkFault:
 
 @dataclass(frozen=True)
 class Variation:
-    """What varies from run to run.
+    """Variation between runs.
 
     The same seed and number of a run give the same run. What is drawn for one purpose does not depend on
     the others: with failures, jitter and stragglers are what they are without.
@@ -166,7 +168,9 @@ class Variation:
     def __post_init__(self) -> None:
         """Check the seed."""
         if self.seed < 0:
-            raise InputError(f"a seed of {self.seed}", where="variation", hint="take 0 or more")
+            raise InputError(
+                f"seed must not be negative, got {self.seed}", where="variation", hint="take 0 or more"
+            )
 
     @property
     def slows_links(self) -> bool:
@@ -175,7 +179,7 @@ class Variation:
 
     @property
     def text(self) -> str:
-        """What varies, in words."""
+        """Description in words."""
         parts = []
         if self.jitter:
             parts.append(f"jitter {self.jitter.cv:g} ({self.jitter.shape})")
@@ -267,13 +271,13 @@ class Variation:
             return set()
         busy = [rank for rank, n in enumerate(operations.pattern) if len(operations.patterns[n].rows)]
         if self.stragglers.ranks > len(busy):
-            what = f"{self.stragglers.ranks} stragglers of {len(busy)} ranks"
+            what = f"{self.stragglers.ranks} stragglers, but only {len(busy)} ranks do something"
             raise InputError(what, where="stragglers", hint="take fewer")
         chosen = self._stream(_STRAGGLERS, run).choice(busy, self.stragglers.ranks, replace=False)
         return set(chosen.tolist())
 
     def _fail(self, took_ns: np.ndarray, draw: np.random.Generator) -> None:
-        """Let a rank's computations take longer in which its GPU fails."""
+        """Lengthen a rank's computations in which its GPU fails."""
         if self.failures is None or self.failures.gpu_every is None or not len(took_ns):
             return
         every_ns, repair_ns = (

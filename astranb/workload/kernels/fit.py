@@ -59,7 +59,7 @@ class Fit(NamedTuple):
 
     @property
     def text(self) -> str:
-        """How well it fits, in a line."""
+        """Quality of the fit, in a line."""
         left = [error for _, error in self.errors]
         mean, worst = sum(map(abs, left)) / len(left), max(left, key=abs)
         return f"{len(left)} rows, mean error {mean:.0%}, worst {worst:+.0%}"

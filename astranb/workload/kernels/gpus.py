@@ -16,7 +16,7 @@ PRECISIONS: Final = ("bf16", "fp16", "fp8")
 
 
 STREAM_NS: Final = 4500
-"""What the host takes to launch a kernel from a framework. The driver's call alone has a period of 2.05 to
+"""Host time of launching a kernel from a framework. The driver's call alone has a period of 2.05 to
 2.6 µs on these GPUs (the presets of :mod:`astranb.gpu`, which have the graphs' periods too); 2.65 µs to
 enqueue and 6.4 µs with a synchronisation are measured at github.com/ahrefs/ocannl, issue 488, and 4 to 6 µs
 for the calls of driver and runtime at susun-blog.com/blog/pegainfer-3-cuda-graph."""

@@ -16,7 +16,7 @@ _ACHIEVED: Final = 0.5
 
 @dataclass(frozen=True)
 class Host:
-    """What a GPU has of its host.
+    """A GPU's share of its host.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class Host:
     text: str
 
     def update_ns(self, one: HostUpdate) -> float:
-        """Give the time of an update: gradients there, the optimizer, parameters back, one after another."""
+        """Return the time of an update: copy gradients there, optimize, copy parameters back, in sequence."""
         return one.sent * 1e9 / self.link_Bps + one.size * 1e9 / (self.memory_Bps * _ACHIEVED)
 
 

@@ -25,13 +25,13 @@ from astranb.core.units import bandwidth_Bps, size_bytes, time_ps
 __all__ = ["PLACEMENTS", "STREAMINGS", "HybridMemory", "MemorySplit", "MemoryTier"]
 
 STREAMINGS: Final = ("serial", "concurrent")
-"""How a kernel streams from both tiers."""
+"""Orders in which a kernel streams from both tiers."""
 
 PLACEMENTS: Final = ("evenly", "coldest")
-"""What lies in the expansion: the same part of everything, or what is moved least often in a step first."""
+"""Content of the expansion: the same part of everything, or what is moved least often in a step first."""
 
 _COLDEST: Final = ("optimizer", "activations", "gradients", "weights", "cache", "buffers")
-"""What a rank holds, by how often each of its bytes is moved in a step of ``m`` microbatches: the optimizer's
+"""Data of a rank, by how often each of its bytes is moved in a step of ``m`` microbatches: the optimizer's
 state twice; activations twice for each microbatch that used their place; gradients at least ``2 m``
 times, and parameters ``2 m``; keys and values at every generated token; buffers by every kernel."""
 
@@ -136,12 +136,12 @@ class HybridMemory:
 
     @property
     def capacity_bytes(self) -> int:
-        """What a GPU has of the expansion."""
+        """Capacity of a GPU's part of the expansion."""
         return self.expanded.capacity_bytes // self.shared_by
 
     @property
     def bandwidth_Bps(self) -> float:  # noqa: N802 - unit in the name
-        """What a GPU has of its bandwidth."""
+        """Bandwidth of a GPU's part of the expansion."""
         return self.expanded.bandwidth_Bps / self.shared_by
 
     def split(self, held: Mapping[str, int], memory_bytes: int, offloaded: int = 0) -> MemorySplit | None:
@@ -183,7 +183,7 @@ class HybridMemory:
 
 @dataclass(frozen=True)
 class MemorySplit:
-    """What of a rank's data lies in the expansion.
+    """Division of a rank's data between the GPU's memory and the expansion.
 
     Attributes
     ----------

@@ -214,7 +214,7 @@ def _product(name: str, tensors: Sequence[tuple[int, ...]]) -> Product | None:
     flat = len(right) == 2
     fits = one[-1] == right[-2] and (flat or one[:-2] == right[:-2])
     if not fits or (name not in ("matmul", "linear") and len(one) != len(right)):
-        what = f"aten::{name} of {_words(one)} and {_words(other)} is no product of matrices"
+        what = f"aten::{name} of {_words(one)} and {_words(other)} is not a product of matrices"
         raise InputError(what, hint=_CORRECT)
     copies = 1 if flat else math.prod(right[:-2])
     rows = math.prod(one[:-1]) if flat else one[-2]
@@ -234,7 +234,7 @@ def _attention(name: str, tensors: Sequence[tuple[int, ...]], values: Sequence[A
     ]  # sequences, tokens, heads, numbers of a head
     (sequences, queries, heads, size), (others, keys, kept, other_size), value = sizes
     if (others, other_size) != (sequences, size) or value[:3] != (sequences, keys, kept) or heads % kept:
-        what = f"aten::{name} of {', '.join(map(_words, tensors[at : at + 3]))} is no attention"
+        what = f"aten::{name} of {', '.join(map(_words, tensors[at : at + 3]))} is not attention"
         raise InputError(what, hint=_CORRECT)
     causal = bool(values[mask]) if mask < len(values) else False
     return Attention(

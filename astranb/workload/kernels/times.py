@@ -1,4 +1,4 @@
-"""How long kernels take on a GPU.
+"""Durations of kernels on a GPU.
 
 **Products of matrices.** The output is cut into tiles; each multiprocessor computes one tile at a time,
 so all tiles take as many waves as there are tiles for each multiprocessor, rounded up. Small tiles fill
@@ -36,10 +36,10 @@ _SPLITS: Final[tuple[int, ...]] = (1, 2, 3, 4, 6, 8)
 _SHORTEST: Final = 512
 """A part of a split ``k`` takes at least as long as one of this."""
 _DRAIN: Final = 160
-"""What filling and emptying a tile's pipeline costs, as more of ``k``."""
+"""Cost of filling and emptying a tile's pipeline, as more of ``k``."""
 
 LAUNCHES: Final = ("none", "graph", "stream")
-"""How kernels are launched: a computation takes at least what the launches of its kernels take. ``graph``:
+"""Launch methods of kernels: a computation takes at least what the launches of its kernels take. ``graph``:
 as nodes of a CUDA graph; ``stream``: one after another from the host."""
 
 EFFICIENCIES: Final = ("kernels", "ideal")
@@ -49,7 +49,7 @@ SUSTAINED: Final = 0.9
 """Part of a short benchmark's rate that a GPU sustains for minutes, within its power."""
 
 _STREAMED: Final = {"optimizer": "optimizer", "matrices": "gradients"}
-"""What passes over memory move, by their sort; others move activations."""
+"""Sort of data that passes over memory move, by their sort; others move activations."""
 _NUMBER_BYTES: Final = {"bf16": 2, "fp16": 2, "fp8": 1}
 _CAST_BYTES: Final = 4
 """To cast a number to fp8: two bytes read, one written, and one more for the transposed copy."""
@@ -90,7 +90,7 @@ def read_efficiency(text: str | float | None) -> float | None:
     if not 0.01 <= value <= 1:
         hint = near(str(text), EFFICIENCIES)
         raise InputError(
-            f"no efficiency {str(text)[:40]!r}", where="efficiency", hint=f"{hint}; or 0.01 to 1"
+            f"unknown efficiency {str(text)[:40]!r}", where="efficiency", hint=f"{hint}; or 0.01 to 1"
         )
     return value
 
@@ -174,10 +174,12 @@ class KernelTimes:
         if precision not in PRECISIONS or precision not in gpu.peaks:
             known = [name for name in PRECISIONS if name in gpu.peaks]
             raise InputError(
-                f"no {precision[:40]} on {gpu.name}", where="precision", hint=near(precision, known)
+                f"{gpu.name} does not compute in {precision[:40]}",
+                where="precision",
+                hint=near(precision, known),
             )
         if launch not in LAUNCHES:
-            raise InputError(f"no launch {launch[:40]!r}", where="launch", hint=near(launch, LAUNCHES))
+            raise InputError(f"unknown launch {launch[:40]!r}", where="launch", hint=near(launch, LAUNCHES))
         self.gpu, self.precision, self.efficiency, self.launch = gpu, precision, efficiency, launch
         self.sustained, self.stream_k, self.expanded = sustained, stream_k, expanded
         self.split: MemorySplit | None = None
@@ -243,7 +245,7 @@ class KernelTimes:
 
     @property
     def text(self) -> str:
-        """What the times are, in a line."""
+        """Description of the times, in a line."""
         gpu, peak = self.gpu, f"{self.peak_flops / 1e12:g} TFLOP/s ({self.precision})"
         rates = f"{peak}, {gpu.memory_Bps / 1e9:g} GB/s"
         if self.efficiency is None:
@@ -309,7 +311,7 @@ class KernelTimes:
         return sum(map(self.kernel_ns, listed)) + self.waiting_ns(listed)
 
     def waiting_ns(self, kernels: Sequence[Kernel]) -> int:
-        """Give how long the GPU waits for a computation's launches: what these take more than the kernels."""
+        """Return the time that the GPU waits for a computation's launches, beyond that of its kernels."""
         if not self.launch_ns:
             return 0
         launches = sum(one.launches * (1 + self.casts(one)) for one in kernels)
@@ -333,7 +335,7 @@ class KernelTimes:
         return found
 
     def casts(self, kernel: Kernel) -> bool:
-        """Say whether a kernel's input is cast to fp8 before, by another kernel."""
+        """Return whether a kernel's input is cast to fp8 before, by another kernel."""
         return isinstance(kernel, Product) and kernel.cast and self._precision_of(kernel) == "fp8"
 
     def _precision_of(self, one: Product) -> str:
@@ -463,10 +465,10 @@ class KernelTimes:
 
 
 _SINCE_TRITON: Final = 1.8
-"""How many times as fast FlashAttention-2 is as the first version in Triton: the middle of 1.3 to 2.5 (Dao
+"""Speed-up of FlashAttention-2 over the first version in Triton: the middle of 1.3 to 2.5 (Dao
 2023, arXiv 2307.08691, section 4.1)."""
 _DIAGONAL: Final = 128
 """Rows of a tile of attention."""
 _PARTS_NS: Final = 5000
-"""What attention of single tokens takes in addition for long contexts: on H100 8.5 µs with a few keys, 14 to
+"""Additional time of single-token attention for long contexts: on H100 8.5 µs with a few keys, 14 to
 16.5 with 4,096 of a few heads (tests/data/kernels/trtllm.csv's source)."""

@@ -39,7 +39,7 @@ KERNELS: Final[Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
     "launch graph": (("kernels",), ()),
     "launch stream": (("kernels",), ()),
 }
-"""What a row may be: the numbers of its shape, and those that may be left out (they are 1).
+"""Kernels of rows: the numbers of a shape, and those that may be left out (they are 1).
 
 ``gemm`` is a product of matrices alone, ``linear`` in fp8 with the cast of its input, ``experts`` all that
 the experts of a rank do, ``prompt`` attention with what comes before it in serving (positions rotated, keys
@@ -54,8 +54,9 @@ FACTS: Final[Mapping[str, tuple[str, float, float, float]]] = {
     "bf16_TFLOPs": ("bf16", 1e12, 0.1, 1e6),
     "fp8_TFLOPs": ("fp8", 1e12, 0.1, 1e6),
 }
-"""What else ``#`` lines may say of the GPU, such as ``# sms: 132``: the number of :class:`Gpu` (or the peak's
-precision) that it replaces, its unit, and its bounds. A data sheet has the peaks; they cannot be measured."""
+"""Facts about the GPU that ``#`` lines may state, such as ``# sms: 132``: the number of :class:`Gpu`
+(or the peak's precision) that it replaces, its unit, and its bounds. A data sheet has the peaks; they
+cannot be measured."""
 
 USES: Final = ("choose", "seen", "blind")
 _MOST_ROWS: Final = 100_000
@@ -65,7 +66,7 @@ _TIMES_NS: Final = (1e-3, 1e15)
 
 @dataclass(frozen=True)
 class KernelTiming:
-    """How long a kernel took on a GPU.
+    """Measured time of a kernel on a GPU.
 
     Parameters
     ----------
@@ -93,7 +94,7 @@ class KernelTiming:
 
     @property
     def sort(self) -> str:
-        """What it is compared as: the kernel, and the precision where there are several."""
+        """Sort in comparisons: the kernel, and the precision where there are several."""
         several = self.kernel in ("gemm", "linear", "experts")
         return f"{self.kernel} {self.precision}" if several else self.kernel
 
@@ -160,7 +161,7 @@ def read_timings(path: str | Path) -> list[KernelTiming]:
     name, lines = Path(path).name, text_of(path).splitlines()
     about = {"source": name, "use": "choose"} | _notes(lines)
     if about["use"] not in USES:
-        raise InputError(f"no use {about['use'][:40]!r}", where=name, hint=near(about["use"], USES))
+        raise InputError(f"unknown use {about['use'][:40]!r}", where=name, hint=near(about["use"], USES))
     numbered = [(at, one) for at, one in enumerate(lines, 1) if one.strip() and not one.startswith("#")]
     header = numbered[0][1].strip() if numbered else ""
     if tuple(header.split(",")) != COLUMNS:
@@ -205,17 +206,21 @@ def _row(row: list[str], where: str, source: str, use: str) -> KernelTiming:
         raise InputError(f"{len(row)} values", where=where, hint=f"give {', '.join(COLUMNS)}")
     gpu, kernel, precision, text, took = (one.strip() for one in row)
     if not gpu or len(gpu) > 80:
-        raise InputError("no name of a GPU", where=where, hint="give one, of at most 80 characters")
+        raise InputError(
+            "the GPU's name is missing or too long", where=where, hint="give one, of at most 80 characters"
+        )
     if kernel not in KERNELS:
-        raise InputError(f"no kernel {kernel[:40]!r}", where=where, hint=near(kernel, KERNELS))
+        raise InputError(f"unknown kernel {kernel[:40]!r}", where=where, hint=near(kernel, KERNELS))
     if precision not in PRECISIONS:
-        raise InputError(f"no precision {precision[:40]!r}", where=where, hint=near(precision, PRECISIONS))
+        raise InputError(
+            f"unknown precision {precision[:40]!r}", where=where, hint=near(precision, PRECISIONS)
+        )
     needed, optional = KERNELS[kernel]
     shape: dict[str, int] = {}
     for one in text.split():
         key, _, value = one.partition("=")
         if key not in needed + optional or key in shape:
-            what = f"{key[:40]!r} is no number of {kernel}"
+            what = f"unknown or duplicate number {key[:40]!r} of {kernel}"
             raise InputError(what, where=where, hint=f"give {' '.join(needed)}")
         least = 0 if key in ("causal", "gated") else 1
         shape[key] = whole(value, least, _MOST, what=key, where=where)

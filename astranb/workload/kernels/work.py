@@ -20,7 +20,7 @@ __all__ = [
 ]
 
 SORTS: Final = ("matrices", "attention", "element-wise", "optimizer", "host", "launches")
-"""What time counts as in a report: that of kernels, and what computations wait for their launches."""
+"""Sorts of time in a report: those of kernels, and the time that computations wait for their launches."""
 
 _NUMBER_BYTES: Final = 2
 _GRADIENT_BYTES: Final = 8
@@ -69,7 +69,7 @@ class Product:
 
     @property
     def sort(self) -> str:
-        """What its time counts as."""
+        """Sort of its time in a report."""
         return "matrices" if self.weights else "attention"
 
     @property
@@ -78,7 +78,7 @@ class Product:
         return 2 * self.m * self.n * self.k * self.copies
 
     def backward(self) -> tuple[Kernel, ...]:
-        """Give the two products of the backward pass: the gradients of the input and of the other matrix."""
+        """Two products of the backward pass: the gradients of the input and of the other matrix."""
         return _backward(self)
 
 

@@ -11,7 +11,7 @@ __all__ = ["LayerActivations"]
 
 
 class LayerActivations:
-    """What a rank keeps of a microbatch in a layer, in bytes.
+    """Activations that a rank keeps of a microbatch in a layer, in bytes.
 
     Parameters
     ----------

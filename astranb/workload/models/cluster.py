@@ -26,7 +26,7 @@ _RING_COLLECTIVES: Final = ("all-reduce", "all-gather", "reduce-scatter")
 
 @dataclass(frozen=True)
 class Cluster:
-    """What a workload is simulated on.
+    """Cluster on which a workload is simulated.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class Cluster:
 
 
 class _Placed(Protocol):
-    """What a cluster has to know of a step."""
+    """Members of a step that a cluster needs."""
 
     times: KernelTimes | None
     precision: str
@@ -124,7 +124,7 @@ def machine(
     else:
         described = network if isinstance(network, DimensionNetwork | InfraNetwork) else read_network(network)
     if described.npus != ranks:
-        what = f"a network of {described.npus} NPUs, and {ranks} ranks"
+        what = f"the network has {described.npus} NPUs, but the plan has {ranks} ranks"
         raise InputError(
             what,
             where=described.where,

@@ -127,7 +127,7 @@ CONVOLUTIONAL: Final = {model.name: model for model in (_resnet50(), _vgg16())}
 
 
 def check_data_only(name: str, job: Job) -> None:
-    """Refuse options that apply to transformers only.
+    """Check that no option is set that applies to transformers only.
 
     Parameters
     ----------

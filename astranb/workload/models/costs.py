@@ -309,7 +309,7 @@ class Costs:
 
     @property
     def copies(self) -> Fraction:
-        """How often a token is sent, on average: to each of its experts, or to each place that has some.
+        """Mean number of copies of a token: one to each of its experts, or to each place that has some.
 
         Places are the nodes of the group, or its ranks where it has one node. Of ``n`` places one has none of
         ``k`` experts with probability ``(1 - 1 / n) ** k``.

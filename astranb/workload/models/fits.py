@@ -43,7 +43,7 @@ def require_memory(
     per_node: int = PER_NODE,
     fp8: bool = False,
 ) -> RankMemory:
-    """Refuse a step that does not fit.
+    """Check that a step fits in memory; raise InputError if it does not.
 
     Parameters
     ----------
@@ -168,7 +168,7 @@ def what_fits(model: Transformer, job: Job, limit_bytes: int, per_node: int = PE
 
 
 def _similar(model: Transformer, job: Job, per_node: int) -> Iterator[Job]:
-    """Return jobs with other degrees, more and smaller microbatches, and more recomputation."""
+    """Yield jobs with other degrees, more and smaller microbatches, and more recomputation."""
     given, training = job.parallelism, job.mode == "training"
     again = sorted({job.recompute, "full"}, key=RECOMPUTE.index) if training else ["none"]
     for tensor in _powers(per_node):

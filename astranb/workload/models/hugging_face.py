@@ -88,7 +88,7 @@ _OTHER_PARTS: Final = ("vision_config", "audio_config", "speech_config")
 
 
 def is_card(document: DocumentNode) -> bool:
-    """Whether a document is a model card, and not a file of our own names."""
+    """Return whether a document is a model card, and not a file of our own names."""
     return document.has("model_type") or document.has("architectures")
 
 

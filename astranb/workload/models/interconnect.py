@@ -1,4 +1,4 @@
-"""What connects the GPUs of each kind: inside a node, and between nodes, as libraries achieve it."""
+"""Interconnects of the GPUs of each kind: inside a node, and between nodes, as libraries achieve it."""
 
 from __future__ import annotations
 

@@ -145,11 +145,11 @@ class Job:
                 raise InputError(f"unknown {name} {value[:40]!r}", where=name, hint=near(value, known))
         for one in self.overlap:
             if one not in OVERLAPS:
-                raise InputError(f"no overlap {one[:40]!r}", where="overlap", hint=near(one, OVERLAPS))
+                raise InputError(f"unknown overlap {one[:40]!r}", where="overlap", hint=near(one, OVERLAPS))
         for one in self.offload.split(","):
             if one not in OFFLOADS and self.offload != "none":
                 hint = near(one, ("none", *OFFLOADS))
-                raise InputError(f"no offload {one[:40]!r}", where="offload", hint=hint)
+                raise InputError(f"unknown offload {one[:40]!r}", where="offload", hint=hint)
         if self.offloads("parameters") and degrees.zero in (1, 2):
             what = f"ZeRO {degrees.zero} keeps all parameters on every GPU"
             raise InputError(what, where="offload", hint="offload parameters with ZeRO 3, or without")
@@ -172,12 +172,16 @@ class Job:
         parts = degrees.context * (degrees.tensor if degrees.sequence else 1)
         if self.sequence % parts:
             of = " and tensor" if degrees.sequence else ""
-            what = f"{parts} parts (context{of} parallelism) of a sequence of {self.sequence} tokens"
+            what = (
+                f"{parts} parts (context{of} parallelism) do not divide a sequence of {self.sequence} tokens"
+            )
             hint = f"{take_divisor(self.sequence)} parts, or a multiple of {parts} tokens, as "
             hint += f"{max(round(self.sequence / parts), 1) * parts}"
             raise InputError(what, where="sequence", hint=hint)
         if degrees.interleave > 1 and self.microbatches % degrees.pipeline:
-            what = f"{self.microbatches} microbatches on {degrees.pipeline} interleaved stages"
+            what = (
+                f"{self.microbatches} microbatches do not divide among {degrees.pipeline} interleaved stages"
+            )
             raise InputError(what, where="microbatches", hint=f"take a multiple of {degrees.pipeline}")
         if self.mode == "training" and self.cache_bytes != 2:
             what = "a cache of keys and values does not apply to training"
@@ -212,7 +216,7 @@ class Job:
         return self.bytes_each
 
     def offloads(self, what: str) -> bool:
-        """Whether a memory outside the GPU holds one of :data:`OFFLOADS`."""
+        """Return whether a memory outside the GPU holds one of :data:`OFFLOADS`."""
         return what in self.offload.split(",")
 
     @property
@@ -226,7 +230,7 @@ class Job:
         return self.offloads("optimizer") and self.update == "host"
 
     def require(self, nodes: int) -> None:
-        """Refuse a rank with too many operations.
+        """Check that a rank has not too many operations.
 
         Parameters
         ----------
@@ -234,7 +238,7 @@ class Job:
             The approximate number of operations of a rank.
         """
         if nodes > _MOST_NODES:
-            what = f"about {nodes:,} operations of a rank"
+            what = f"too many operations of a rank: about {nodes:,}"
             raise InputError(what, where="microbatches", hint=f"take fewer: at most {_MOST_NODES:,}")
 
     @property

@@ -129,7 +129,7 @@ def read_model(path: str | Path) -> Transformer:
 
 
 def _name_of_card(path: Path, given: Mapping[str, Any]) -> str:
-    """Return a name to a model card, which is always called ``config.json``."""
+    """Return the name of a model card, whose file is always called ``config.json``."""
     name = given.get("_name_or_path")
     if path.stem != "config":
         return path.stem

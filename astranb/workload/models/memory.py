@@ -64,7 +64,7 @@ MEMORY_PARTS: Final = {
     "cache": "keys and values of all sequences",
     "buffers": "what a layer works with, messages, and libraries",
 }
-"""What memory is for."""
+"""Purposes of memory."""
 
 _LOGIT_BYTES: Final = 6
 """A logit in bfloat16, and its softmax in float32."""
@@ -172,7 +172,7 @@ def memory_lines(found: Sequence[RankMemory], limit_bytes: int) -> list[str]:
 
 
 class UnitMemory(NamedTuple):
-    """What a unit of a pass holds, in bytes.
+    """Memory that a unit of a pass holds, in bytes.
 
     Attributes
     ----------
@@ -190,7 +190,7 @@ class UnitMemory(NamedTuple):
 
 
 class StageMemory:
-    """What the ranks of one stage hold: states all the time, the rest as passes need it.
+    """Memory of the ranks of one stage: states all the time, the rest as passes need it.
 
     Parameters
     ----------
@@ -331,7 +331,7 @@ class StageMemory:
         return found
 
     def forward(self, chunk: int) -> list[UnitMemory]:
-        """Return what each unit of a chunk's forward pass holds, in their order."""
+        """Return the memory of each unit of a chunk's forward pass, in their order."""
         return self._pass(self._keys[chunk], bucket=0)
 
     def backward(self, chunk: int) -> list[UnitMemory]:

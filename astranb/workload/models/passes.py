@@ -89,15 +89,15 @@ class PassWriter(ABC):
         """Add the backward pass of a unit."""
 
     def kept_bytes(self, key: int) -> int:  # noqa: ARG002 - of units of a known size
-        """Give the bytes of activations that a unit's backward pass needs, of a layer whose size is known."""
+        """Return the bytes of activations that a unit's backward pass needs; its layer's size is known."""
         return 0
 
     def is_first(self, chunk: int) -> bool:
-        """Whether a chunk is the first of the model."""
+        """Return whether a chunk is the first of the model."""
         return self.stage == 0 and chunk == 0
 
     def is_last(self, chunk: int) -> bool:
-        """Whether a chunk is the last of the model."""
+        """Return whether a chunk is the last of the model."""
         return self.stage == self.degrees.pipeline - 1 and chunk == self.degrees.interleave - 1
 
     # Passes

@@ -73,7 +73,7 @@ def one_forward_one_backward(stage: int, stages: int, microbatches: int, interle
 
 
 def check(model: Transformer, job: Job) -> None:
-    """Refuse degrees of parallelism that do not fit the model.
+    """Check that the degrees of parallelism fit the model.
 
     Raises
     ------
@@ -83,7 +83,7 @@ def check(model: Transformer, job: Job) -> None:
     degrees = job.parallelism
     _check_widths(model, job)
     if model.experts and model.experts % degrees.expert:
-        what = f"{model.experts} experts over {degrees.expert} ranks"
+        what = f"{model.experts} experts do not divide among {degrees.expert} ranks"
         raise InputError(what, where="expert", hint=take_divisor(model.experts))
     if degrees.expert > 1 and not model.experts:
         raise InputError(f"{model.name} has no experts", where="expert", hint="leave it out")
@@ -100,7 +100,7 @@ def check(model: Transformer, job: Job) -> None:
             what = f"{model.name} has no expert with {job.expert_imbalance} times the mean"
             raise InputError(what, where="expert_imbalance", hint=f"take 1 to {most:g}")
     if model.layers < degrees.pipeline * degrees.interleave:
-        what = f"{degrees.pipeline * degrees.interleave} stages and chunks of {model.layers} layers"
+        what = f"{degrees.pipeline * degrees.interleave} stages and chunks, but only {model.layers} layers"
         raise InputError(what, where="pipeline", hint=f"take at most {model.layers}")
     if model.positions and max(job.sequence, 1) > model.positions:
         what = f"{model.name} has positions for {model.positions} tokens, not {job.sequence}"
@@ -123,11 +123,11 @@ def _check_widths(model: Transformer, job: Job) -> None:
         widths["numbers of an expert"] = model.expert_ffn
     least = min(width for name, width in widths.items() if "numbers" in name)
     if tensor > least:
-        what = f"tensor parallelism {tensor} of an MLP of {least} in {model.name}"
+        what = f"tensor parallelism {tensor} exceeds an MLP's {least} in {model.name}"
         raise InputError(what, where="tensor", hint=f"take at most {least}")
     for name, width in widths.items():
         if width % tensor and not job.uneven:
-            what = f"tensor parallelism {tensor} of {width:,} {name} in {model.name}"
+            what = f"tensor parallelism {tensor} does not divide {width:,} {name} in {model.name}"
             hint = f"{take_divisor(gcd(*widths.values()))}; astranb run --uneven lets ranks differ"
             raise InputError(what, where="tensor", hint=hint)
 

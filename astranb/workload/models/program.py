@@ -77,7 +77,7 @@ class Cost(NamedTuple):
 
 
 class Unit(NamedTuple):
-    """What a pass does for a layer, the embedding or the head.
+    """Nodes of a pass for a layer, the embedding or the head.
 
     Attributes
     ----------

@@ -85,7 +85,7 @@ _SAMPLES: Final = 32
 
 
 class ModelStep:
-    """What every rank does in one step of a model.
+    """Operations of every rank in one step of a model.
 
     Parameters
     ----------
@@ -478,7 +478,7 @@ class ModelStep:
 
     def _known(self, rank: int) -> int:
         if not 0 <= rank < self.ranks:
-            raise InputError(f"there is no rank {rank}", where="rank", hint=f"take 0 to {self.ranks - 1}")
+            raise InputError(f"unknown rank {rank}", where="rank", hint=f"take 0 to {self.ranks - 1}")
         return rank
 
     @cached_property

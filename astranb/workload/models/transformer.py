@@ -161,15 +161,17 @@ class Transformer:
         ):
             object.__setattr__(self, name, value)
         if self.heads % self.kv_heads or not self.head_size:
-            what = f"{self.heads} heads of queries and {self.kv_heads} of keys, of {self.head_size}"
+            what = f"{self.heads} heads of queries do not fit {self.kv_heads} of keys, of {self.head_size}"
             raise InputError(what, where=where, hint="let kv_heads divide heads, and heads hidden")
         if bool(self.experts) != bool(self.top_k) or self.top_k > self.experts:
-            what = f"top_k is {self.top_k} of {self.experts} experts"
+            what = f"top_k {self.top_k} does not fit {self.experts} experts"
             raise InputError(what, where=where, hint="give both, top_k the smaller")
         if self.kv_rank and not (self.rope_size and self.v_size):
-            raise InputError("kv_rank without rope_size and v_size", where=where, hint="give all three")
+            raise InputError("kv_rank needs rope_size and v_size", where=where, hint="give all three")
         if self.experts and self.biases:
-            raise InputError("experts with biases", where=where, hint="leave one of them out")
+            raise InputError(
+                "experts with biases are not modelled", where=where, hint="leave one of them out"
+            )
 
     def with_experts(self, experts: int = 0, top_k: int = 0) -> Transformer:
         """Return the model with experts in place of its MLPs, each as wide, or with another number of them.
@@ -208,7 +210,7 @@ class Transformer:
 
     @property
     def head_groups(self) -> int:
-        """What tensor parallelism divides attention into: heads of keys, each with its heads of queries."""
+        """Number of parts into which tensor parallelism can divide attention: heads of keys, with queries."""
         return self.heads if self.is_latent else self.kv_heads
 
     @property
@@ -231,7 +233,7 @@ class Transformer:
         return min(tokens, self.window) if self.is_windowed(layer) else tokens
 
     def is_windowed(self, layer: int) -> bool:
-        """Whether a layer's tokens attend to the last ones only."""
+        """Return whether a layer's tokens attend to the last ones only."""
         return self.window > 0 and (self.full_every == 0 or (layer + 1) % self.full_every > 0)
 
     @property
@@ -239,7 +241,7 @@ class Transformer:
         return self.hidden * (2 if self.norm == "layer" else 1)
 
     def has_experts(self, layer: int) -> bool:
-        """Say whether a layer has experts."""
+        """Return whether a layer has experts."""
         return self.experts > 0 and layer >= self.dense_layers and (layer + 1) % self.expert_step == 0
 
     @property

@@ -98,7 +98,7 @@ def _of_embedding(model: Transformer, degrees: Parallelism) -> Held:
 
 
 def _of_head(model: Transformer, degrees: Parallelism) -> Held:
-    """Give the parameters after the last layer, on the last stage; a tied head is a copy of the embedding."""
+    """Return the parameters after the last layer, on the last stage; a tied head copies the embedding."""
     words = -(-model.vocab // degrees.tensor) * model.hidden
     norm = model.head - (0 if model.tied else model.vocab * model.hidden)
     return Held(norm + (0 if model.tied and degrees.pipeline == 1 else words))

@@ -8,7 +8,7 @@ __all__ = ["Batch"]
 
 
 class Batch(NamedTuple):
-    """What one iteration computes.
+    """Work of one iteration.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""How requests are batched, and over which instances of the model they are spread."""
+"""Batching of requests, and balancing over the instances of the model."""
 
 from __future__ import annotations
 
@@ -98,14 +98,16 @@ class ServingPolicy:
                 raise InputError(f"{part} is out of range", where=name, hint=f"take {least:g} to {most:g}")
         if self.max_batch > self.token_budget:
             what = (
-                f"a token for each of {self.max_batch} requests, and a budget of {self.token_budget} tokens"
+                f"token budget {self.token_budget} is less than a token for each of {self.max_batch} requests"
             )
             raise InputError(what, where="token_budget", hint=f"take at least {self.max_batch}")
         if bool(self.prefill_instances) != bool(self.decode_instances):
-            what = f"{self.prefill_instances} prefill and {self.decode_instances} decode instances"
+            what = (
+                f"prefill and decode need instances, got {self.prefill_instances} and {self.decode_instances}"
+            )
             raise InputError(what, where="disaggregate", hint="take at least one of each")
         if self.prefill_instances and self.instances > 1:
-            what = "instances that do both, and disaggregated ones"
+            what = "instances that do both cannot be combined with disaggregated ones"
             raise InputError(what, where="instances", hint="leave one of them out")
 
     def admission_ns(self, prompt: int) -> int:

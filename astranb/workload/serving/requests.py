@@ -88,7 +88,7 @@ class RequestTrace:
     def __post_init__(self) -> None:
         """Check the requests."""
         if not self.requests:
-            raise InputError("there are no requests", where=self.text, hint="take at least one")
+            raise InputError("no requests are given", where=self.text, hint="take at least one")
         before = 0
         for number, one in enumerate(self.requests):
             if one.arrival_ns < before or min(one.prompt, one.output) < 1:
@@ -127,7 +127,7 @@ def requests_of(text: str) -> RequestTrace:
         if text.lower().endswith(".csv") or Path(text).is_file():
             return read_requests(text)
         hint = f"{near(name, ARRIVALS)} and ':', as poisson:rate=4; or give a file REQUESTS.csv"
-        raise InputError(f"no requests {text[:60]!r}", where="requests", hint=hint)
+        raise InputError(f"unknown requests {text[:60]!r}", where="requests", hint=hint)
     return _generated(name, _values(name, rest), text)
 
 

@@ -30,7 +30,7 @@ class MatrixProduct(NamedTuple):
 
 
 class _Split(NamedTuple):
-    """How a policy splits a layer: parts of m and of n, and the groups that communicate."""
+    """Division of a layer by a policy: parts of m and of n, and the groups that communicate."""
 
     m: int
     n: int
@@ -128,7 +128,9 @@ def layer_table(
     if policy not in known:
         raise InputError(f"unknown policy {policy[:40]!r}", hint=near(policy[:40], known))
     if npus < 1 or packages < 1 or npus % packages:
-        raise InputError(f"{npus} NPUs in {packages} packages", hint="use packages of the same size")
+        raise InputError(
+            f"{npus} NPUs do not divide among {packages} packages", hint="use packages of the same size"
+        )
     time_ns = compute.time_ns if isinstance(compute, Array) else compute
     layers = []
     for shape in shapes:
@@ -167,6 +169,6 @@ def read_shapes(path: str | Path) -> list[MatrixProduct]:
         shapes.append(MatrixProduct(cells[0], Gemm(m, k, n), policy))
     if not shapes:
         raise InputError(
-            "there are no layers", where=str(path), hint="write Layer,m,n,k and a line for each layer"
+            "the file has no layers", where=str(path), hint="write Layer,m,n,k and a line for each layer"
         )
     return shapes

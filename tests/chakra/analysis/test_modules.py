@@ -161,7 +161,7 @@ def test_callers_are_modules():
     assert ModuleTree(trace, "names").by == "names"
     with pytest.raises(InputError, match="does not record which node called which"):
         ModuleTree(Trace.of([Node(0, "a", COMP)]), "callers")
-    with pytest.raises(InputError, match="modules by 'color'"):
+    with pytest.raises(InputError, match="unknown kind of modules 'color'"):
         ModuleTree(trace, "color")
 
 

@@ -207,7 +207,7 @@ def test_copies_are_told_from_synthetic_workloads(corpus):
 
 
 def compare_rows(corpus: Corpus) -> list[dict[str, float]]:
-    """What a workload is off from itself on every cluster."""
+    """Compare a workload with itself on every cluster."""
     rows = compare_on_clusters(corpus.held_out[:1], corpus.held_out[:1])
     return [{"distance": abs(row["makespan_off"]) + row["worst_pair_off"]} for row in rows]
 
@@ -305,7 +305,7 @@ def test_what_the_corpus_lacks_is_said(tmp_path):
     one = job(4, 256, 2, 1, 1, 8)
     with pytest.raises(InputError, match=r"no such plan.*it has tensor x data x pipeline 2x1x1"):
         CorpusModel([one]).sample(pipeline=4)
-    with pytest.raises(InputError, match="8 ranks, and tensor, data, pipeline 3, 2, 1"):
+    with pytest.raises(InputError, match="8 ranks, but tensor, data, pipeline 3, 2, 1"):
         CorpusModel([one]).sample(ranks=8, tensor=3)
     with pytest.raises(InputError, match="tensor is 0"):
         CorpusModel([one]).sample(tensor=0)
@@ -313,7 +313,7 @@ def test_what_the_corpus_lacks_is_said(tmp_path):
         CorpusModel([])
     with pytest.raises(InputError, match="their product"):
         CorpusJob([Trace.of([])], tensor=2)
-    with pytest.raises(InputError, match="above 0"):
+    with pytest.raises(InputError, match="greater than zero"):
         CorpusJob([Trace.of([])], batch=-1)
     with pytest.raises(InputError, match="no trace"):
         read_corpus(tmp_path)

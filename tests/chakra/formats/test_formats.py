@@ -51,7 +51,7 @@ def _step() -> Trace:
 
 
 def _same(one: Trace, other: Trace) -> bool:
-    """Whether nodes, dependencies and attributes are the same, not their bytes."""
+    """Return whether nodes, dependencies and attributes are the same, not their bytes."""
     documents = [{**as_document(node), "attributes": None} for node in one.nodes()]
     values = [{name: kind.value for name, kind in node.attributes.items()} for node in one.nodes()]
     return documents == [{**as_document(node), "attributes": None} for node in other.nodes()] and values == [
@@ -151,7 +151,7 @@ def test_json_of_protocol_buffers_and_workload_graphs_is_read(tmp_path: Path):
         ('{"id": 1, "name": "a", "type": "COMPUTE"}', "unknown node type 'COMPUTE'"),
         ('{"id": 1, "name": "a", "data_deps": 7}', "node 0, data_deps: a list is expected"),
         ('{"id": 1, "name": "a", "attr": [{"name": "x", "int64Val": "y"}]}', "'y' is not a int64"),
-        ('{"workload_graph": 7}', "workload_graph is no list"),
+        ('{"workload_graph": 7}', "workload_graph must be a list"),
         ("[]", "no nodes"),
         ('{"a": 1}', "no nodes"),
         ("[" * 100_000, "nested too deep"),

@@ -41,7 +41,7 @@ def _told(trace: Trace) -> list[tuple[str, int, list[str | None]]]:
 
 
 def test_data_parallel_tables_are_as_chakras_converter_has_them(tmp_path):
-    """What src/converter/text_converter.py of mlcommons/chakra writes, read off its source."""
+    """The expected nodes are read off src/converter/text_converter.py of mlcommons/chakra."""
     told = _told(layer_table_trace(_table(tmp_path, "DATA", 2), passes=2).trace)
     assert told[:7] == [
         ("fc0_FWD", 100, []),
@@ -255,7 +255,7 @@ def test_bad_traces_of_pytorch_are_refused(run, capsys):
             pytorch_trace(pytorch_document(file))
     twice = [*events, events[1]]
     for what, said in [
-        ({"traceEvents": twice}, "two launches"),
+        ({"traceEvents": twice}, "duplicate correlation"),
         ({"traceEvents": []}, "no operation of the host"),
         ([], "no operation of the host"),  # a list alone is Kineto's, too
         (7, "neither an object nor a list"),

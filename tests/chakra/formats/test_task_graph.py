@@ -227,17 +227,17 @@ def _changed(at: int, **fields: Any) -> list[Any]:
 @pytest.mark.parametrize(
     "tasks, said",
     [
-        (_changed(0, nexttasks=[99]), r"tasks\[0\].nexttasks\[0\]: there is no task 99; name existing tasks"),
-        (_changed(0, deviceid=99), r"tasks\[0\]: there is no device 99"),
-        (_changed(0, deviceid=100), r"tasks\[0\]: TASK_FORWARD on a DEVICE_COMM_NW_NOMINAL"),
-        (_changed(1, taskid=10), r"tasks\[1\]: there are two tasks 10"),
+        (_changed(0, nexttasks=[99]), r"tasks\[0\].nexttasks\[0\]: unknown task 99; name existing tasks"),
+        (_changed(0, deviceid=99), r"tasks\[0\]: unknown device 99"),
+        (_changed(0, deviceid=100), r"tasks\[0\]: TASK_FORWARD cannot run on a DEVICE_COMM_NW_NOMINAL"),
+        (_changed(1, taskid=10), r"tasks\[1\]: duplicate task 10"),
         (_changed(0, type=7), r"tasks\[0\].type: 7 is out of range"),
         (_changed(0, runtime=float("nan")), r"tasks\[0\].runtime: nan is out of range"),
         (_changed(7, nexttasks=[1, 3]), r"tasks\[7\].nexttasks\[1\]: 3 is out of range; take 0 to 2"),
         (_changed(7, nexttasks=[1, 1]), r"tasks\[7\]: an all-reduce must list each of its GPUs once"),
         (_changed(7, nexttasks=[]), r"tasks\[7\]: an all-reduce must list each of its GPUs once"),
         (_changed(5, nexttasks=[20]), r"task 2 \(TASK_NOMINAL_COMM\) waits for itself"),
-        ([], "there is no task"),
+        ([], "the task graph has no tasks"),
     ],
 )  # fmt: skip
 def test_bad_tasks_get_one_line(tasks: Any, said: str, tmp_path: Path) -> None:
@@ -366,7 +366,7 @@ def test_every_graph_ends_in_its_order(graph: TaskGraph, congestion: bool) -> No
 
 
 def _paths(graph: TaskGraph, number: int) -> list[int]:
-    """What follows a task, behind messages too."""
+    """List the tasks that follow a task, behind messages too."""
     found: list[int] = []
     for one in graph.tasks[number].following:
         found += graph.tasks[one].following if graph.tasks[one].kind == "TASK_COMM" else (one,)

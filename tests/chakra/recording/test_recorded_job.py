@@ -51,7 +51,7 @@ SYSTEM = {
 
 
 def simulated_us(job: LinkedJob, folder: Path, bandwidth_gbps: float, latency_ns: float) -> np.ndarray:
-    """How long the recorded steps of each rank take, all of them on one switch."""
+    """Return the time of the recorded steps of each rank, all of them on one switch."""
     ranks = len(job.traces)
     write_job(folder / "job", job)
     (folder / "system.json").write_text(json.dumps(SYSTEM))
@@ -68,7 +68,7 @@ def simulated_us(job: LinkedJob, folder: Path, bandwidth_gbps: float, latency_ns
 
 
 def replayed_us(job: LinkedJob) -> float:
-    """How long the steps of one rank take if collectives keep their recorded durations."""
+    """Return the time of the steps of one rank if collectives keep their recorded durations."""
     operations = operations_of(job.traces[0], replay=True)
     system = System.from_document(SYSTEM | {"replay-only": 1})
     run = Run(Workload([operations], DimensionNetwork(["Switch"], [1], [100], [1000]), system))
@@ -86,7 +86,7 @@ def jobs() -> dict[str, LinkedJob]:
 
 
 def messages(trace: Trace) -> list[str]:
-    """What a rank communicates, in a word each."""
+    """Return a word for each communication of a rank."""
     kinds = {int(one): one.name.lower() for one in CollectiveType}
     told = []
     for row in np.flatnonzero(trace.type >= NodeType.COMM_SEND).tolist():
@@ -156,10 +156,13 @@ def test_a_slower_network_delays_what_waits_for_it(jobs, tmp_path):
 def test_recordings_of_different_jobs_are_refused(tmp_path):
     two, four = recorded_files(DATA / "two"), recorded_files(DATA / "four")
     for some, said in [
-        (four[:2], "a recording of 4 ranks, and 2 are given"),
-        ([two[0], four[1]], "a recording of 4 ranks, and 2 are given"),
-        (two[::-1], "the recording of rank 1, in the place of rank 0's"),
-        ([RankFiles(two[0].host, four[0].device), two[1]], "a recording of 4 ranks|no operation of the host"),
+        (four[:2], "the recording is of 4 ranks, but 2 are given"),
+        ([two[0], four[1]], "the recording is of 4 ranks, but 2 are given"),
+        (two[::-1], "the recording of rank 1 is in the place of rank 0's"),
+        (
+            [RankFiles(two[0].host, four[0].device), two[1]],
+            "the recording is of 4 ranks|no operation of the host",
+        ),
     ]:
         with pytest.raises(InputError, match=said):
             link_job(some)
@@ -168,7 +171,7 @@ def test_recordings_of_different_jobs_are_refused(tmp_path):
     (tmp_path / "later.json").write_text(json.dumps(later))
     with pytest.raises(InputError, match="it ends before that of later"):
         link_job([two[0], RankFiles(two[1].host, tmp_path / "later.json")])
-    with pytest.raises(InputError, match="there is no recording"):
+    with pytest.raises(InputError, match="no recording found"):
         recorded_files(tmp_path / "none")
     assert two[0].host is not None
     shutil.copy(two[0].host, tmp_path / "half.0.et.json.gz")

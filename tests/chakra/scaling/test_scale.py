@@ -169,8 +169,18 @@ def test_other_stages_are_those_of_the_generated_job(
     [
         (Parallelism(2, 1, 3, zero=3), 12, 6, "stages do not repeat as many equal layers"),
         (Parallelism(2, 1, 3), 13, 4, "stages do not repeat as many equal layers"),
-        (Parallelism(2, 1, 3), 12, 5, "12 layers in 5 stages; take a number that divides them"),
-        (Parallelism(2, 1, 3), 12, 12, "12 layers in 12 stages; take a number that divides them"),
+        (
+            Parallelism(2, 1, 3),
+            12,
+            5,
+            "12 layers do not divide among 5 stages; take a number that divides them",
+        ),
+        (
+            Parallelism(2, 1, 3),
+            12,
+            12,
+            "12 layers do not divide among 12 stages; take a number that divides them",
+        ),
     ],
     ids=str,
 )
@@ -270,7 +280,7 @@ def test_what_is_written_is_described(tmp_path: Path, capsys: pytest.CaptureFixt
 @pytest.mark.parametrize(
     "options,text",
     [
-        (["--ranks", "30"], "30 ranks are no multiple of the 4 of a replica (tensor 2, pipeline 2)"),
+        (["--ranks", "30"], "30 ranks are not a multiple of a replica's 4 (tensor 2, pipeline 2)"),
         (["--ranks", "32", "--dp", "4"], "are 16 ranks, not 32; leave one of them out"),
         ([], "nothing to scale"),
         (["--pp", "4"], "none between the first and the last was traced; trace three stages or more"),
@@ -312,7 +322,7 @@ def test_messages_between_replicas_stay_among_as_many() -> None:
     peers = [(int(job.trace(rank).comm_dst[1]), int(job.trace(rank).comm_src[2])) for rank in range(12)]
     assert peers[4:8] == [(5, 7), (6, 4), (7, 5), (4, 6)]
     assert rank_faults({rank: job.trace(rank) for rank in range(12)}) == []
-    with pytest.raises(InputError, match="another rank of data 4, and 6 is no multiple"):
+    with pytest.raises(InputError, match="another rank of data 4, and 6 is not a multiple"):
         scale(ring(4, 1), 6, traced=Parallelism(data=4))
     some = ring(4, 1)
     del some[2]
@@ -360,7 +370,7 @@ def test_lists_of_groups_are_not_those_of_the_few_ranks() -> None:
 
 def test_faulty_traces_are_refused_in_one_line(tmp_path: Path) -> None:
     traces = ring(4, 1, group="1")
-    with pytest.raises(InputError, match="there is no group '1'"):
+    with pytest.raises(InputError, match="unknown group '1'"):
         scale(traces, 8)
     with pytest.raises(InputError, match="rank 3 takes part in a collective of group 1"):
         scale(traces, 8, groups={"1": [0, 1, 2]})
@@ -377,5 +387,5 @@ def test_faulty_traces_are_refused_in_one_line(tmp_path: Path) -> None:
     step.collective("reduce_scatter", 64)
     with pytest.raises(InputError, match="what the memory outside the GPUs holds does not follow"):
         scale([step.build()] * 2, 8, traced=Parallelism(data=2))
-    with pytest.raises(InputError, match="there is no rank 8"):
+    with pytest.raises(InputError, match="unknown rank 8"):
         scale(ring(4, 1), 8, traced=Parallelism(data=4)).trace(8)

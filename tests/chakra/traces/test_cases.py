@@ -21,7 +21,7 @@ _PUBLIC = (
     "one_comm_coll_node_alltoall", "one_comm_coll_node_allgather", "one_comm_coll_node_reducescatter",
     "one_comm_coll_node_broadcast", "one_comm_coll_node_barrier", "one_comm_send_node", "one_comm_recv_node",
 )  # fmt: skip
-"""What mlcommons/chakra's src/generator/generator.py writes (21585d8)."""
+"""Traces that mlcommons/chakra's src/generator/generator.py writes (21585d8)."""
 
 
 @pytest.fixture(scope="module")
@@ -86,8 +86,8 @@ def test_a_case_is_read_back_and_simulated(name: str, folder: Path) -> None:
 @pytest.mark.parametrize(
     "name,npus,text",
     [
-        ("one_comp", 4, "there is no case 'one_comp'; did you mean 'one_comp_node'"),
-        ("one_comm_recv_node", 3, "3 ranks in pairs or halves; take an even number"),
+        ("one_comp", 4, "unknown case 'one_comp'; did you mean 'one_comp_node'"),
+        ("one_comm_recv_node", 3, "3 ranks do not divide into pairs or halves; take an even number"),
         ("one_comp_node", 0, "0 is out of range"),
     ],
 )

@@ -1,4 +1,4 @@
-"""What is wrong with traces is counted, and repaired where that is clear."""
+"""Faults of traces are counted, and repaired where that is clear."""
 
 from __future__ import annotations
 

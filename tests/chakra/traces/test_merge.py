@@ -82,7 +82,7 @@ def test_what_cannot_be_merged_or_split(tmp_path, capsys):
         merge([both])
     with pytest.raises(InputError, match="this is not a merged trace; give what"):
         split(one)
-    with pytest.raises(InputError, match="there is no trace to merge"):
+    with pytest.raises(InputError, match="no traces to merge"):
         merge([])
     strange = Trace.of([*both.nodes(), Node(9, "b", 4)], metadata=both.metadata)
     with pytest.raises(InputError, match="node 9 'b': not of one of 1 ranks"):

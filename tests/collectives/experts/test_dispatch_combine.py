@@ -181,8 +181,8 @@ def test_files_of_a_routing(tmp_path):
 @pytest.mark.parametrize(
     "text,says",
     [
-        ("rank,a\n0,9\n1,0\n", "routing: there is no expert 9; experts are 0 to 3"),
-        ("rank,a,b\n0,1,1\n1,0,2\n", "token 0 of rank 0 has an expert twice"),
+        ("rank,a\n0,9\n1,0\n", "routing: unknown expert 9; experts are 0 to 3"),
+        ("rank,a,b\n0,1,1\n1,0,2\n", "duplicate expert of token 0 of rank 0"),
         ("rank,a\n0,1\n0,1\n1,0\n", "ranks must have equally many tokens"),
         ("1,2,3\n1,2,3\n", "it has counts of 3 experts, there are 4"),
         ("1,2,3,x\n", "bad.csv, line 1: number 4 is 'x'; give a whole number of 64 bits"),
@@ -196,8 +196,8 @@ def test_files_of_a_routing(tmp_path):
         ("rank,a\n2147483647,0\n", "ranks must have equally many tokens, from rank 0 on"),
         ("rank,a\n-1,0\n", "ranks must have equally many tokens, from rank 0 on"),
         ("rank,a\n0\n", "no token has an expert; give lines of rank,EXPERT,…"),
-        ("rank,a\n", "there are no numbers"),
-        ("", "there are no numbers"),
+        ("rank,a\n", "the file holds no numbers"),
+        ("", "the file holds no numbers"),
     ],
 )
 def test_a_bad_file_of_a_routing_is_refused(text, says, tmp_path):
@@ -237,7 +237,7 @@ def test_a_bad_routing_in_memory_is_refused(chosen):
         ({"experts": 12}, "12 experts do not divide among 8 ranks; use a multiple of 8"),
         ({"topk": 300}, "a token cannot go to 300 of 256 experts"),
         ({"topk": 0}, "topk must be at least 1"),
-        ({"groups": 2}, "experts of 2 groups, there are 1: one for each node"),
+        ({"groups": 2}, "2 groups are out of range: there are 1, one for each node"),
         ({"skew": -1.0}, "skew must be from 0 to 10"),
         ({"seed": -1}, "seed must be at least 0"),
         ({"hidden": 0}, "hidden must be from 1"),
@@ -288,7 +288,7 @@ def test_bad_options_of_the_command_line(options, says, capsys):
 
 
 def test_coalesced_lines_need_as_many_requests_fewer():
-    """What an SM keeps under way is in lines; a request of eight of them is one."""
+    """The limit of what an SM keeps under way is in lines; a request of eight of them is one."""
     room = []
     for lines in (1, 8):
         one = dispatch(32, hidden=1024, topk=4, experts=64)

@@ -1,4 +1,4 @@
-"""How long algorithms take that were written to a file and read back, against the program.
+"""Times of algorithms that were written to a file and read back, against the program.
 
     python -m tests.collectives.formats.round_trips [--ranks 4 8] [--size 64KiB]
 

@@ -275,7 +275,7 @@ BROKEN = [
     ),
     (('send="1"', 'send="0"'), r"algo/gpu\[0\]/tb\[0\]: rank 0 is its own peer; use another rank, or -1"),
     (('send="1"', 'send="-1"'), r"tb\[0\]/step\[0\]: the thread block has no send peer; give it send="),
-    (('send="1"', 'send="2"'), "rank 1 receives|rank 0 sends|a second block|which receives"),
+    (('send="1"', 'send="2"'), "rank 1 receives|rank 0 sends|duplicate block|which receives"),
     (('recv="3"', 'recv="9"'), r"tb\[0\]: recv=9 is out of range; take -1 to 3"),
     (('type="rrs"', 'type="rrx"'), r"step\[1\]: unknown type='rrx'; take s, r, rcs"),
     (('srcbuf="i"', 'srcbuf="x"'), r"step\[0\]: unknown srcbuf='x'; take i, o, s"),

@@ -750,7 +750,7 @@ def test_a_plan_that_waits_for_itself_says_so(written):
 
 
 def shape(program):
-    """What every block does, up to names."""
+    """Return the operations of every block, up to names."""
     return [
         [
             (op.kind, [(c.rank, c.buffer) for c in op.sources], [(c.rank, c.buffer) for c in op.targets])

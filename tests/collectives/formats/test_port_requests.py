@@ -1,4 +1,4 @@
-"""What copy engines and NICs do, written as requests of thread blocks over MSCCL++'s port channels."""
+"""Work of copy engines and NICs, written as requests of thread blocks over MSCCL++'s port channels."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ __all__ = ["Score", "score", "shipped"]
 
 @dataclass
 class Score:
-    """How the mutants of one algorithm fared."""
+    """Fate of the mutants of one algorithm."""
 
     name: str
     mutants: int = 0

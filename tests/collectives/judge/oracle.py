@@ -36,11 +36,11 @@ from astranb.collectives.language.collective import promised
 __all__ = ["Finding", "TooMany", "find_fault"]
 
 _Value = tuple[tuple[int, int, int, int], ...] | str
-"""What a chunk holds: launch, rank, index and channel of each contribution, or why it holds nothing."""
+"""Content of a chunk: launch, rank, index and channel of each contribution, or why it holds nothing."""
 _TORN, _NEVER = "torn", "never written"
 
 _Sample = tuple[_Value, tuple[int, int] | None]
-"""What a chunk held when a read began, and who wrote it."""
+"""Content of a chunk when a read began, and who wrote it."""
 
 _WAITS, _WRITES, _WRITTEN = 0, 1, 2
 
@@ -51,7 +51,7 @@ class TooMany(Exception):
 
 @dataclass(frozen=True)
 class Finding:
-    """What can go wrong, and in which launch.
+    """A fault, and its launch.
 
     ``kind`` is ``deadlock``, ``result``, ``race`` (what is read or stored depends on the timing, or was never
     written) or ``late`` (stored to the input or output of a rank that has ended).
@@ -188,7 +188,7 @@ class _State:
 
 
 _Step = tuple[str, int, int, int]
-"""What happens: its kind, the block (or rank), the operation, the target."""
+"""An event: its kind, the block (or rank), the operation, the target."""
 
 
 class _Search:
@@ -311,7 +311,7 @@ class _Search:
     # Steps --------------------------------------------------------------------
 
     def stored(self, state: _State, block: int) -> bool:
-        """Whether all stores of a block are visible."""
+        """Return whether all stores of a block are visible."""
         return not state.moves[block]
 
     def resident(
@@ -321,7 +321,7 @@ class _Search:
         moves: Sequence[Mapping[int, object]],
         posts: Sequence[Sequence[int]],
     ) -> bool:
-        """Whether a block has a slot: thread blocks begin in order, each when one before it has ended."""
+        """Return whether a block has a slot: thread blocks begin in order, when an earlier one has ended."""
         running = sum(
             any(at[one] < len(self.ops[one]) or moves[one] or posts[one] for one in roles)
             for roles in self.before[b]
@@ -329,7 +329,7 @@ class _Search:
         return running < self.slots[b]
 
     def leaves(self, b: int, posts: Sequence[int], moves: Mapping[int, object]) -> bool:
-        """Whether the first signal that a block has posted can leave."""
+        """Return whether the first signal that a block has posted can leave."""
         return bool(posts) and not any(i in moves for i in self.ops[b][posts[0]].behind)
 
     def has_read(self, state: _State, block: int) -> bool:
@@ -535,7 +535,7 @@ class _Search:
         return set(), set()
 
     def separate(self, step: _Step) -> bool:
-        """Whether no other block ever touches what a step touches, one of the two as a write.
+        """Return whether no other block ever touches what a step touches, one of the two as a write.
 
         Nor its own block by another name: it waits for its accesses only where the name is the same.
         """
@@ -549,13 +549,13 @@ class _Search:
         )
 
     def alone(self, state: _State, step: _Step) -> bool:
-        """Whether nothing that can happen before a step touches what it touches, one as a write."""
+        """Return whether nothing that can happen before a step touches what it touches, one as a write."""
         if step[0] == "end" and sum(state.ended) == self.program.ranks - 1:
             return True  # nothing else is left
         return not self._reached(state, step, *self.touched(step))
 
     def _reached(self, state: _State, held: _Step, reads: set[Chunk], writes: set[Chunk]) -> bool:
-        """Whether a conflicting access can happen while a step is held back."""
+        """Return whether a conflicting access can happen while a step is held back."""
         kind, holder, of, place = held
 
         def conflict(b: int, i: int) -> bool:

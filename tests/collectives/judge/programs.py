@@ -55,7 +55,7 @@ class _Author:
         self.sure = rng.random() < 0.85  # else a dependency is forgotten now and then
 
     def behind(self, block: Block) -> int:  # noqa: ARG002
-        """Return a signal nothing to be behind: it waits for all stores."""
+        """Return no stores to be behind of: the signal waits for all."""
         return 0
 
     def gate(self, block: Block, others: list[Block]) -> Semaphore:  # noqa: ARG002
@@ -66,7 +66,7 @@ class _Author:
         return next(k for k, one in enumerate(self.p.blocks) if one is block)
 
     def after(self, block: Block, others: list[Block]) -> None:
-        """Let a block wait until other blocks have done all that they have been given so far."""
+        """Make a block wait until other blocks have done all that they have been given so far."""
         behind: list[Block] = []
         for other in others:
             if other is block or any(other is one for one in behind):
@@ -106,7 +106,7 @@ class _Author:
                 self.known[self.number(one), self.number(two)] = len(one.operations)
 
     def move(self, rank: int, sources: list[Chunk], targets: list[Chunk]) -> None:
-        """Let a block of a rank move chunks, after everything that this depends on."""
+        """Move chunks by a block of a rank, after everything that this depends on."""
         if self.rng.random() < 0.04:
             self.barrier()
         block = self.rng.choice(self.blocks[rank])
@@ -223,7 +223,7 @@ class _AsyncAuthor(_Author):
         return super().gate(block, others)
 
     def after(self, block: Block, others: list[Block]) -> None:
-        """Let roles meet at a barrier now and then."""
+        """Make roles meet at a barrier now and then."""
         whole = block.thread_block
         for other in list(others):
             mine = whole and other is not block and other.thread_block is whole
@@ -516,7 +516,7 @@ def _value(sketch: Sketch, rng: random.Random) -> Sketch | None:
 
 
 def _other_block(sketch: Sketch, rng: random.Random) -> Sketch | None:
-    """Let another block of the rank, perhaps a new one, do an operation."""
+    """Move an operation to another block of the rank, perhaps a new one."""
     place = _anywhere(sketch, rng, lambda op: op.kind == "move")
     if place is None:
         return None

@@ -40,15 +40,15 @@ class Sketch:
     same_memory: tuple[tuple[Chunk, Chunk], ...] = ()
     """For a plan in place: chunks, each with the chunk whose memory it shares."""
     slots: tuple[int, int] | None = None
-    """How many thread blocks and copy engines of a rank work at once; all if None."""
+    """Number of thread blocks and copy engines of a rank that work at once; all if None."""
     buffers: tuple[int, ...] = ()
-    """How many slots each buffer of messages has."""
+    """Number of slots of each buffer of messages."""
     shared: tuple[tuple[int, int], ...] = ()
     """Semaphores in shared memory, each with the number of its thread block."""
     chunks: int = 0
     """Chunks of each input and output; 0: as the collective has."""
     contract: Contract | None = None
-    """What it promises, if its kind is no collective's name."""
+    """Its promise, if its kind is no collective's name."""
 
     @classmethod
     def of(cls, collective: Collective, ranks: int, per_node: int | None = None) -> Sketch:

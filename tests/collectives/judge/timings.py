@@ -39,7 +39,7 @@ NETWORKS = (
     Network(cut_through=True),
     Network(arbitration="fair", buffers=1),
 )
-"""How messages share the fabric: in order, requests and responses in turn, control and data in turn, ..."""
+"""Networks by how messages share the fabric: in order, requests and responses in turn, ..."""
 
 _GPU = ("issue_ps", "noc_ps", "l2_ps", "hbm_ps", "slice_ps", "channel_ps", "fence_ps", "atomic_ps")
 
@@ -159,7 +159,7 @@ def _again(lines: Lines, first: int) -> list[Operation]:
 
 
 def empty_chunks(sketch: Sketch) -> set[Chunk]:
-    """Return the chunks of no bytes.
+    """Return the empty chunks.
 
     Raises
     ------

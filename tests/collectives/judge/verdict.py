@@ -1,4 +1,4 @@
-"""What the verifier, the exhaustive oracle and the engine say of one program."""
+"""Verdicts of the verifier, the exhaustive oracle and the engine on one program."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def judge(sketch: Sketch, seed: int, *, timings: int) -> Verdict:
 
 
 def _only_marks(sketch: Sketch, empty: set[Chunk]) -> bool:
-    """Whether the check of a run can refuse a right program: it marks writes, and compares no data."""
+    """Return whether the check of a run can refuse a right program: it marks writes, and compares no data."""
     try:
         marked = find_fault(
             sketch.program(), sketch.kind, root=sketch.root, empty=empty, strict=False, marks=True

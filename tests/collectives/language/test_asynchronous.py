@@ -152,8 +152,11 @@ def test_what_cannot_be_posted(wrong, says):
             "warps 0 to 7 have another role; give each warp one role",
         ),
         (lambda b: b.warps(0, 8).warps(0, 4), "only a thread block has roles"),
-        (lambda b: (b.compute(), b.warps(0, 8)), "has operations of its own"),
-        (lambda b: (b.warps(0, 8), b.compute()), "whose warps have roles; let one of its roles do it"),
+        (lambda b: (b.compute(), b.warps(0, 8)), "cannot have operations of its own; let a role do them"),
+        (
+            lambda b: (b.warps(0, 8), b.compute()),
+            "cannot have operations of its own; let one of its roles do it",
+        ),
         (lambda b: b.sync(b.warps(0, 8)), "name two or more of its roles"),
         (lambda b: b.warps(0, 8).product(128, 128, 64, (), b), "a role cannot compute a product"),
         (lambda b: b.sync(b.warps(0, 8), b), "name two or more of its roles"),
@@ -380,9 +383,12 @@ def test_an_exception_in_a_message_leaves_it_open():
     "write,says",
     [
         (message(depth=2, chunks=1), r"more than 1 chunk; use p.connections\(depth=2, chunks=2\)"),
-        (lambda p: p.connections(depth=-1), "connections of -1 slots"),
-        (lambda p: p.connections()[0, 1].receive_all(p.block(1), 0), "a message of 0 chunks"),
-        (lambda p: p.connections()[0, 1].message(p.block(0)).close(), "a message without a chunk"),
+        (lambda p: p.connections(depth=-1), "connections cannot have -1 slots"),
+        (
+            lambda p: p.connections()[0, 1].receive_all(p.block(1), 0),
+            "a message must have at least one chunk, got 0",
+        ),
+        (lambda p: p.connections()[0, 1].message(p.block(0)).close(), "the message has no chunk"),
     ],
 )
 def test_what_messages_there_cannot_be(write, says):

@@ -208,7 +208,7 @@ def test_all_channels_are_cut_into_as_many_slices():
         for _ in p.cut_into(2 + p.channel):
             p.block(0).put(p.input(0)[0], p.output(1)[0])
 
-    with pytest.raises(InputError, match=r"line \d+: 3 slices of chunks that are cut into 2 already; use 2"):
+    with pytest.raises(InputError, match=r"line \d+: chunks are cut into 2 slices already, not 3; use 2"):
         Collective.of("custom", "1 MiB", unequal, channels=2).program(2)
-    with pytest.raises(InputError, match="0 slices of chunks; use at least 1"):
+    with pytest.raises(InputError, match="chunks cannot be cut into 0 slices; use at least 1"):
         Collective.of("custom", "1 MiB", _sliced, params={"slices": 0}).program(2)

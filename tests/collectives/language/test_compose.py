@@ -237,7 +237,7 @@ def test_the_line_of_a_call_is_the_users():
                 source=lambda r: p.input(r)[0],
                 target=lambda r: [p.output(r)[0]] * 2,
             ),
-            r"rank 0 output\[0\] is a target twice",
+            r"duplicate target rank 0 output\[0\]",
         ),
         (
             lambda p: p.call(

@@ -64,7 +64,7 @@ def test_a_step_along_a_dimension_is_undone_and_goes_around():
             assert me.along(dimension, size) == me
             if size > 2:
                 assert me.along(dimension) in me.neighbours
-    with pytest.raises(InputError, match=r"no dimension 3; dimensions are 0 to 2"):
+    with pytest.raises(InputError, match=r"unknown dimension 3; dimensions are 0 to 2"):
         program.rank(0).along(3)
 
 

@@ -1,4 +1,4 @@
-"""What thread blocks let their NIC do: send buffers, doorbells, work requests."""
+"""Work that thread blocks post to their NIC: send buffers, doorbells, work requests."""
 
 from __future__ import annotations
 

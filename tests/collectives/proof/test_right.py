@@ -1,4 +1,4 @@
-"""What "right" means: whatever the timing, for this size, for every rank that ends, and once more."""
+"""Meaning of "right": whatever the timing, for this size, for every rank that ends, and once more."""
 
 from __future__ import annotations
 

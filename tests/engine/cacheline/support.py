@@ -1,4 +1,4 @@
-"""What several tests of the cache-line engine share."""
+"""Shared parts of several tests of the cache-line engine."""
 
 import numpy as np
 from hypothesis import strategies as st
@@ -122,7 +122,7 @@ def most_room(sim, link):
 
 
 def check_ethernet(sim):
-    """What must hold of any run over Ethernet."""
+    """Check the laws of any run over Ethernet."""
     links, roce, flows = sim.engine.machine.links, sim.engine.machine.roce[0], sim.engine.machine.flows
     queues = sim.engine.machine.queues
     assert (links["marked"][links["role"] & MARKS == 0] == 0).all()

@@ -11,7 +11,7 @@ from tests.engine.cacheline.support import CASES, LINK, NETWORKS, check_path, ma
 
 
 def check_flights(sim, path):
-    """What the path says of links is what was recorded there: the queue, the wire and the latency."""
+    """Check that the path agrees with the records of links: the queue, the wire and the latency."""
     flights, one_in = sim.engine.recorder.flights(0, sim.now_ps)
     assert one_in == 1
     latency = sim.engine.machine.links["latency_ps"]

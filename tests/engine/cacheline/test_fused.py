@@ -215,7 +215,7 @@ def test_a_product_waits_for_what_comes():
         ),
         (
             lambda b, me: b.product(0, 64, 64, (me.panels[0], me.panels[1]), me.panels[2]),
-            "no product of 0 x 64",
+            "cannot compute a product of 0 x 64",
         ),
         (
             lambda b, me: b.product(64, 64, 64, (me.panels[0], me.right.panels[1]), me.panels[2]),

@@ -218,7 +218,7 @@ def test_an_object_has_numbers_and_words(half):
 
 
 def test_links_are_busy_for_the_time_until_now_only():
-    """What has been taken and not been sent yet does not count: a link is never busier than 100 %."""
+    """Messages taken and not sent yet do not count: a link is never busier than 100 %."""
     queued = 0
     for sim, steps in (
         (anb.Simulation("ring:gpus=4", anb.collectives.all_gather("1 MiB", "ring")), 5003),

@@ -1,4 +1,4 @@
-"""What each rank and each thread block waits for adds up to the run."""
+"""The waits of each rank and of each thread block add up to the run."""
 
 import pytest
 

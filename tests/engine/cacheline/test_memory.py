@@ -1,4 +1,4 @@
-"""What lies in a buffer, against watching every store."""
+"""Contents of a buffer, against watching every store."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BUFFERS = ("input", "output", "scratch", "packets")
 
 
 def watch(sim: anb.Simulation, events: int, written: dict[tuple[int, int], int]) -> None:
-    """Note for every line of every slice which operation's store came to it last (slices share slots)."""
+    """Record the operation that stored to each line of each slice last (slices share slots)."""
     for _ in range(events):
         sim.step(1)
         machine = sim.engine.machine

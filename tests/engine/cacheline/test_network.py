@@ -1,4 +1,4 @@
-"""What may be chosen about the fabric: it changes times, never results."""
+"""Options of the fabric: they change times, never results."""
 
 from contextlib import suppress
 
@@ -145,11 +145,11 @@ def test_a_slowed_and_a_flapping_link():
         (lambda: anb.Network(arbitration="fiar"), "did you mean 'fair'"),
         (lambda: anb.Network(multipath="ecmp"), "unknown multipath"),
         (lambda: anb.Network(buffers=-1), "0 means no limit"),
-        (lambda: anb.Fault("a->b", down=True), "never up again"),
+        (lambda: anb.Fault("a->b", down=True), "has no end"),
         (lambda: anb.Fault("a->b"), "the fault changes nothing"),
         (lambda: anb.Fault("a->b", at="2 us", until="1 us", down=True), "ends before it begins"),
         (lambda: anb.Fault("a->b", until="2 us", every="1 us", down=True), "shorter than the fault"),
-        (lambda: make(anb.Network(faults=(anb.Fault("a->b", bandwidth="1 GB/s"),))), "no link"),
+        (lambda: make(anb.Network(faults=(anb.Fault("a->b", bandwidth="1 GB/s"),))), "unknown link"),
         (lambda: anb.Fault("a->b", bandwidth="1 GX/s"), "GX/s"),
     ],
 )

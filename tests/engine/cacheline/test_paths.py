@@ -135,7 +135,7 @@ def _rows(sim: anb.Simulation, path: str) -> tuple[int, ...]:
 
 
 def _used(sim: anb.Simulation, path: str) -> bool:
-    """Whether lines go out and come back there."""
+    """Return whether lines go out and come back there."""
     sim.reset()
     sim.clear()
     sim.run()

@@ -53,7 +53,7 @@ def states(model, algorithm, size, count, *, operations=False):
     [("allpairs", "4 MiB", 200, False), ("ring", "32 MiB", 120, True)],
 )
 def test_without_the_hash_all_that_is_looked_at_repeats(algorithm, size, count, operations):
-    """What the first half foretells happens: lines of a move, and rounds of a ring."""
+    """The second half is as the first half predicts: lines of a move, and rounds of a ring."""
     rows = states("neither", algorithm, size, count, operations=operations)
     for part in zip(*rows, strict=True):
         found = period(part[: count // 2])
@@ -68,7 +68,7 @@ def test_with_it_nothing_repeats():
 
 
 def slices(hashes, count):
-    """What ``spread`` makes of hashed numbers."""
+    """Return the slices to which ``spread`` maps hashed numbers."""
     return hashes * np.int64(count) >> 32
 
 

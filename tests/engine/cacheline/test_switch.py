@@ -1,4 +1,4 @@
-"""What a switch adds up or forwards, and the staged form in which NCCL uses it."""
+"""Reductions and multicasts of a switch, and the staged form in which NCCL uses it."""
 
 import numpy as np
 import pytest

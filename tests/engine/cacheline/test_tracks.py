@@ -1,4 +1,4 @@
-"""What SMs did when, against looking at the machine after every event."""
+"""States of SMs over time, against looking at the machine after every event."""
 
 from __future__ import annotations
 

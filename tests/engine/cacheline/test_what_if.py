@@ -1,4 +1,4 @@
-"""What would help: exact answers are runs, estimates keep their bound."""
+"""What-if answers: exact ones are runs, estimates keep their bound."""
 
 import pytest
 from hypothesis import given, settings

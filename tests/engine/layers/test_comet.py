@@ -136,7 +136,7 @@ def test_tables_are_written_as_they_are_read(text, files):
 @pytest.mark.parametrize(
     "change, message",
     [
-        ({"roofline-bw-in-bytes-per-ns": "0"}, "the roofline is not above 0"),
+        ({"roofline-bw-in-bytes-per-ns": "0"}, "the roofline must be greater than zero"),
         ({"roofline-bw-in-bytes-per-ns": "fast"}, "roofline-bw-in-bytes-per-ns is 'fast'; use a number"),
         ({"enable-roofline": "yes"}, "enable-roofline is 'yes'"),
         ({"remote-mem-roofline-bw": "100"}, "keys of both versions of rooflines"),

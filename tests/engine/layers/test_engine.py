@@ -238,7 +238,7 @@ def test_breakpoints_stop_where_they_say():
         (lambda s: s.set("dim[0].latency", 1.0), "with a unit"),
         (lambda s: s.inspect("rank[0].op[conv1 WG com]"), "did you mean 'conv1 WG comm'"),
         (lambda s: s.inspect("link[0]"), "names nothing"),
-        (lambda s: s.result.table("links"), "there is no table 'links'"),
+        (lambda s: s.result.table("links"), "unknown table 'links'"),
     ],
 )
 def test_a_mistake_is_one_clear_line(do, message):

@@ -61,7 +61,7 @@ def _run(case, folder):
 
 
 def differences(case, result):
-    """Say which of the figures that were recorded are not the same."""
+    """Return the recorded figures that differ."""
     here = {
         "time_ns": result.time_ns,
         "compute_ns": result.compute_ns,

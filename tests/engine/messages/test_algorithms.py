@@ -337,5 +337,5 @@ def test_all_of_chakra(tmp_path):
         done.go()
         assert done.machine.npus.end_ns.tolist() == ends(["Ring"], [4], None, kind=kind, root=2)
         if kind != BROADCAST:
-            with pytest.raises(InputError, match=f"there is no {name.upper()} in ASTRA-sim 2.0"):
+            with pytest.raises(InputError, match=f"{name.upper()} is not simulated by ASTRA-sim 2.0"):
                 load(*files, compat=True)

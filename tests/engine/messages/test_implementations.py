@@ -18,7 +18,7 @@ _COUNTS = [4, 2, 3]
 
 
 def _shape(ranks: list[int]) -> tuple[int, int]:
-    """Say it of one group, word for word."""
+    """Return the shape of one group, by its definition."""
     strides = [math.prod(_COUNTS[:dim]) for dim in range(len(_COUNTS))]
     places = [
         [rank // stride % nodes for rank in ranks] for stride, nodes in zip(strides, _COUNTS, strict=True)

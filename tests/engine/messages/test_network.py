@@ -311,7 +311,7 @@ def test_halving_of_six_is_refused_and_waits_for_ever_where_the_peer_does():
 
 
 def test_dimensions_of_an_infrastructure_have_all_its_gpus():
-    with pytest.raises(InputError, match="dimensions of 3 x 3 for 8 GPUs"):
+    with pytest.raises(InputError, match="dimensions 3 x 3 do not fit 8 GPUs"):
         InfraNetwork(blueprint("ring:gpus=8"), (3, 3))
     given_too = InfraNetwork(blueprint("ring:gpus=8"), (4, 2))
     assert prod(given_too.npus_count) == given_too.npus == 8

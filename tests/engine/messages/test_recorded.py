@@ -64,14 +64,14 @@ REFUSED = {
 """Runs that the peer refuses or crashes in, and that are refused here with a line."""
 
 HANGS = {
-    "B/all_reduce/1MB/Ring3/halvingDoubling": "halving a ring of 3: every rank waits for ever",
+    "B/all_reduce/1MB/Ring3/halvingDoubling": "halving a ring of 3: every rank is deadlocked",
 }
-"""Runs that wait for ever, in the peer and here."""
+"""Runs that never end, in the peer and here."""
 
 GOES_ON = {
     "E/roofline_zero_tensor": "the peer never issues what waits for a computation that moves nothing",
 }
-"""Runs that wait for ever in the peer and not here."""
+"""Runs that never end in the peer and not here."""
 
 
 def _custom_ring(rank: int, npus: int, size: int) -> Operations:

@@ -180,7 +180,7 @@ def test_links_and_ports_keep_their_numbers():
             lambda sim: sim.set("gpu[0]->gpu[1].bandwidth", "1 GB/s"),
             "a link of several lanes may stand for it",
         ),
-        (lambda sim: sim.take_down("gpu[0]->gpu[2]"), "there is no link"),
+        (lambda sim: sim.take_down("gpu[0]->gpu[2]"), "unknown link"),
         (lambda sim: sim.reroute(at="soon"), "soon"),
     ],
 )

@@ -12,7 +12,7 @@ HEAD = """\
 
 
 def devices(ranks, name="NVIDIA H100 80GB HBM3"):
-    """What nccl-tests prints about its options and devices."""
+    """Return what nccl-tests prints about its options and devices."""
     lines = ["# nThread 1 nGpus 1 minBytes 8 maxBytes 8589934592 step: 2(factor) iters: 20 graph: 0"]
     lines += [
         f"#  Rank {rank:>2} Group  0 Pid   {7000 + rank} on n0 device {rank:>2} [0000:{rank:02x}:00] {name}"

@@ -13,7 +13,7 @@ COPIES = tuple(f"copy to a peer, {blocks} blocks" for blocks in (1, 16, 64))
 
 
 def measurement(gpu, infra=TWO, *, peak=True, only=None):
-    """What ``gpu_microbench.py`` would write, had it run on a simulated GPU."""
+    """Return what ``gpu_microbench.py`` would write on a simulated GPU."""
     chosen = anb.gpu.preset(gpu)
     table = anb.explore.microbenchmarks(chosen, infra)
     rows = [{"what": r.what, "value": r.value, "unit": r.unit, "spread": 0.0} for r in table.itertuples()]

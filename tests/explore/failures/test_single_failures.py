@@ -1,4 +1,4 @@
-"""What a machine loses with each link: the same as one run with each failure."""
+"""The loss without each link is that of one run with each failure."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_nodes_and_ranks_that_are_cut_off() -> None:
     "infra,failures,error",
     [
         ("ring:gpus=4", "each nick", "did you mean 'each nic'"),
-        ("ring:gpus=4", ["gpu[0]->gpu[2]"], "there is no link"),
+        ("ring:gpus=4", ["gpu[0]->gpu[2]"], "unknown link"),
         (DimensionNetwork(["Ring"], [4], [50], [500]), "each link", "no"),
     ],
 )

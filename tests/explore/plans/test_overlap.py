@@ -1,4 +1,4 @@
-"""What overlaps with computations hides as much as it can, and no more."""
+"""Communication hides behind computations as far as it can, and no more."""
 
 from __future__ import annotations
 

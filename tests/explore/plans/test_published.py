@@ -40,7 +40,7 @@ def of_page() -> str:
 
 @pytest.fixture(scope="module")
 def known() -> dict[str, Compared]:
-    """What the ratios compare."""
+    """Return the compared ratios."""
     names = sorted({one for pair in RATIOS.values() for one in pair})
     return {one.row.name: one for one in compare(names)}
 

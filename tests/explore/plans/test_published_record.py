@@ -19,7 +19,7 @@ LINK_GBPS = {
     "a100-sxm": 300, "a100-sxm-40": 300, "h100-sxm": 450, "h200-sxm": 450, "h20": 450, "h800-sxm": 200,
     "b200-sxm": 900, "gb200": 900, "mi300x": 7 * 64, "mi355x": 7 * 76.8, "a100-pcie": 32,
 }  # fmt: skip
-"""What all links of a GPU to the others of its box carry in one direction, by data sheets."""
+"""Bandwidth of all links of a GPU to its box, in one direction, by data sheets."""
 
 NUMBERS = {
     "collectives": {"boxes", "gpus", *SIZES},

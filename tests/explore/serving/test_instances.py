@@ -359,9 +359,9 @@ def test_models_and_networks_that_do_not_fit():
         serve("resnet-50", trace)
     with pytest.raises(InputError, match="positions for 2048"):
         serve("gpt3-6.7b", requests_of("offline:prompt=2000,output=100,count=1"))
-    with pytest.raises(InputError, match="of an MLP of 14336"):
+    with pytest.raises(InputError, match="exceeds an MLP's 14336"):
         serve("llama3-8b", trace, tensor=20_000)
     with pytest.raises(InputError, match="for weights"):
         serve("llama3-70b", trace)
-    with pytest.raises(InputError, match="a network of 3 NPUs, and 2 ranks"):
+    with pytest.raises(InputError, match="the network has 3 NPUs, but the plan has 2 ranks"):
         serve("llama3-8b", trace, tensor=2, network=DimensionNetwork(["Switch"], [3], [1], [1000]))

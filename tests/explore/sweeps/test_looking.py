@@ -1,4 +1,4 @@
-"""What pictures of a sweep show: heat maps, sensitivity, what limits a point, the command that runs it."""
+"""Pictures of a sweep: heat maps, sensitivity, the limits of a point, the command that runs it."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_the_command_of_a_point_runs_it(found: SweepResult, capsys: pytest.Captu
     assert (words[:2], rest) == (["astranb", "run"], [])
     assert main([*words[1:], "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["time_ps"] == found.rows[number]["time_ps"]
-    with pytest.raises(InputError, match="there is no point 99"):
+    with pytest.raises(InputError, match="unknown point 99"):
         found.command(99)
 
 

@@ -1,4 +1,4 @@
-"""What a sweep is asked to do: axes, names, and one line for what cannot be meant."""
+"""Specification of a sweep: axes, names, and one line for what cannot be meant."""
 
 from __future__ import annotations
 
@@ -57,10 +57,10 @@ def test_an_option_that_takes_several_values_has_lists_of_them() -> None:
         ({"axes": {"case": [{"size": ["1 MiB"]}]}}, "no value of an axis"),
         ({"axes": {"tp": [1], "plan": [{"tp": 2}]}}, "two axes set 'tp'"),
         ({"axes": {"size": ["{servers} MiB"]}}, "no axis gives {servers}"),
-        ({"run": {"modell": "x"}}, r"there is no option 'modell'; did you mean 'model'"),
-        ({"run": {"html": "x"}}, "there is no option 'html'"),
+        ({"run": {"modell": "x"}}, r"unknown option 'modell'; did you mean 'model'"),
+        ({"run": {"html": "x"}}, "unknown option 'html'"),
         ({"constraint": []}, r"unknown key 'constraint'; did you mean 'constraints'\?"),
-        ({"constraints": ["import os"]}, "this is no expression"),
+        ({"constraints": ["import os"]}, "this is not an expression"),
         ({"objectives": {"time_ps": "least"}}, "take min, max"),
         ({"objectives": {}}, "objectives are figures"),
         ({"search": {"kind": "random"}}, "'n' is missing"),

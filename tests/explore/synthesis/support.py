@@ -1,4 +1,4 @@
-"""What tests of synthesis need: networks drawn at random, and a plain check of a schedule."""
+"""Helpers for tests of synthesis: networks drawn at random, and a plain check of a schedule."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ _COLUMNS = (
 
 
 def assert_same(one: ModelStep, other: ModelStep) -> None:
-    """Whether two steps are the same: every column, and the traces of the first and last rank."""
+    """Return whether two steps are the same: every column, and the traces of the first and last rank."""
     assert one.parallelism == other.parallelism
     assert one.plan == other.plan
     assert (one.tokens, one.unit, one.title, one.precision) == (
@@ -155,7 +155,7 @@ def test_what_is_no_profile_is_refused(tmp_path: Path) -> None:
 def test_a_model_that_does_not_fit_in_memory_is_refused() -> None:
     with pytest.raises(InputError, match=r"needs .* GB .* of h100-sxm"):
         profile_model("llama3-405b", Parallelism(data=8), memory_limit_bytes=80 * 10**9)
-    with pytest.raises(InputError, match="tensor parallelism 20000 of an MLP of 14336"):
+    with pytest.raises(InputError, match="tensor parallelism 20000 exceeds an MLP's 14336"):
         profile_model("llama3-8b", Parallelism(tensor=20_000))
     with pytest.raises(InputError, match="unknown model"):
         profile_model("llama9")

@@ -40,7 +40,7 @@ def gpt(layers: int) -> Transformer:
 
 
 def assert_equal(one: ModelStep, other: ModelStep) -> None:
-    """Whether each rank of each stage has the same trace file, byte by byte."""
+    """Return whether each rank of each stage has the same trace file, byte by byte."""
     assert one.ranks == other.ranks
     assert one.groups == other.groups
     for stage in range(one.parallelism.pipeline):

@@ -1,4 +1,4 @@
-"""What all targets that start messages by the clock share: messages to oneself, labels, and what is left."""
+"""All targets that start messages by the clock: messages to oneself, labels, and what is left."""
 
 from __future__ import annotations
 

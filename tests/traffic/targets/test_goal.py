@@ -176,7 +176,7 @@ WRONG = [
     (PAIR.replace("a: ", "calc: "), ":3: 'calc: send 8b to 1' cannot be read"),
     (PAIR.replace("to 1\n", "to 1\na requires c\n"), ":4: label 'c' is not defined"),
     (PAIR.replace("to 1\n", "to 1\na requires a\n"), ":4: 'a' waits for itself"),
-    (PAIR.replace("to 1\n", "to 1\na: calc 5\n"), ":4: label 'a' is used twice"),
+    (PAIR.replace("to 1\n", "to 1\na: calc 5\n"), ":4: label 'a' is a duplicate"),
     (
         PAIR.replace("to 1\n", "to 1\nc: calc 1\na irequires c\nc irequires a\n"),
         ":7: operations wait for one another's beginning in a cycle",

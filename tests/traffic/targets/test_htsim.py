@@ -400,7 +400,7 @@ def test_networks_that_htsim_has_not_are_reported(tmp_path: Path) -> None:
     found = write_htsim(ring(8, 100), tmp_path / "a.cm", topology=resolve("dgx-h100"))
     assert [file.name for file in found.files] == ["a.cm"]
     assert any(
-        one.startswith("network: dgx_h100-infra: no network of htsim's") for one in found.not_expressed
+        one.startswith("network: dgx_h100-infra: not a network of htsim's") for one in found.not_expressed
     )
     found = write_htsim(ring(2, 100), tmp_path / "a.cm", topology=resolve("switch:gpus=4"), nodes=9)
     assert "network: there is none of 9 nodes, switch has 4" in found.not_expressed
@@ -432,7 +432,7 @@ WRONG = [
     (GOOD.replace("oneshot", ""), ":6: a trigger needs an id and a kind"),
     (GOOD.replace("oneshot", "oneshot barrier"), ":6: a trigger of two kinds"),
     (GOOD.replace("oneshot", "sometimes"), ":6: unknown word 'sometimes' of a trigger"),
-    (GOOD.replace("oneshot\n", "oneshot\ntrigger id 1 oneshot\n"), ":7: trigger 1 is described twice"),
+    (GOOD.replace("oneshot\n", "oneshot\ntrigger id 1 oneshot\n"), ":7: duplicate trigger 1"),
     (GOOD.replace("trigger id 1 oneshot\n", "").replace("Triggers 1\n", ""), "trigger 1 is not described"),
     (GOOD.replace("oneshot", "barrier count 2"), ":6: trigger 1 has 1 of 2 activations"),
     (GOOD.replace(" send_done_trigger 1", ""), ":6: trigger 1 has 0 of 1 activations"),

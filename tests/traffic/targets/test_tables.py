@@ -26,7 +26,7 @@ LABELS = st.lists(
 
 
 def same(one: MessageGraph, other: MessageGraph) -> bool:
-    """Whether two graphs have the same nodes, labels by name, and dependencies."""
+    """Return whether two graphs have the same nodes, labels by name, and dependencies."""
     fields = [name for name in one.nodes.dtype.names or () if name != "label"]
     names = [[graph.labels[at] for at in graph.nodes["label"].tolist()] for graph in (one, other)]
     return (

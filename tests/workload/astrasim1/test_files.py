@@ -118,7 +118,10 @@ def test_first_lines_of_the_hybrids(tmp_path):
             "DATA\n1\na -1 5 NONE 0 5 NONE 0 5 ALLREDUCEALLTOALL 4 1",
             "line 3: no training loop issues ALLREDUCEALLTOALL",
         ),
-        ("DATA\n1\na -1 5 NONE 0 5 NONE 0 5 ALLREDUCE 0 1", "line 3: weight gradient: ALLREDUCE of 0 bytes"),
+        (
+            "DATA\n1\na -1 5 NONE 0 5 NONE 0 5 ALLREDUCE 0 1",
+            "line 3: weight gradient: size of ALLREDUCE is zero",
+        ),
         ("DATA\n1\na -1 -5 NONE 0 5 NONE 0 5 NONE 0 1", "line 3: forward compute time: -5 is out of range"),
         ("DATA\n1\na -1 5.5 NONE 0 5 NONE 0 5 NONE 0 1", "line 3: forward compute time: a whole number"),
         ("DATA\n1\na -1 5 NONE 0 5 NONE 0 5 NONE 0 9" + "9" * 30, "line 3: update time: a whole number"),
@@ -212,7 +215,10 @@ def test_a_system_of_every_kind_of_algorithm(tmp_path):
         ({"link-bandwidth": [float("nan")]}, "out of range"),
         ({"topologies-per-dim": ["Rign"]}, "unknown 'Rign'"),
         ({"topology-name": "Flat"}, "unknown 'Flat'"),
-        ({"topologies-per-dim": ["FullyConnected"]}, "has 2 links per NPU: no bandwidth; give 7 or more"),
+        (
+            {"topologies-per-dim": ["FullyConnected"]},
+            "has 2 links per NPU, so its bandwidth is zero; give 7 or more",
+        ),
         ({"hbm-scale": []}, "hbm-scale: 0 values for 1 dimensions"),
         ({"units-count": [1 << 21]}, "units-count"),
     ],
@@ -428,11 +434,11 @@ def test_a_custom_training_loop_from_a_file(files, capsys):
         (["--rendezvous-protocol"], "--rendezvous-protocol"),
         (["--stat-row", "1"], "--stat-row: row 1 of 1"),
         (["--link-bandwidth", "0"], "out of range"),
-        (["--num-passes", "0"], "--num-passes: 0 passes"),
+        (["--num-passes", "0"], "--num-passes: passes must be at least 1, got 0"),
         (["--num-queues-per-dim", "0"], "--num-queues-per-dim"),
         (["--compute-scale", "-1"], "--compute-scale"),
         (["--infra", "dgx-h100"], "--infra and --network exclude each other"),
-        (["--training-loops", "nothing.py"], "nothing.py: there is no such file"),
+        (["--training-loops", "nothing.py"], "nothing.py: file not found"),
     ],
 )
 def test_options_that_do_not_go_together(more, message, files, capsys):
@@ -456,7 +462,7 @@ def test_options_of_1_0_are_refused_for_2_0(tmp_path, capsys):
 
 
 def test_the_document_of_the_example_is_right():
-    """What docs/astrasim1.md shows is what happens."""
+    """The example of docs/astrasim1.md runs, and prints what the page shows."""
     text = (Path(__file__).parents[3] / "docs" / "astrasim1.md").read_text()
     code = text.split("```python\n")[1].split("```")[0]
     scope: dict[str, object] = {}

@@ -82,7 +82,7 @@ def test_a_table_names_its_groups_where_it_has_a_degree(tmp_path: Path, capsys: 
     plan = json.loads((tmp_path / "t.job.json").read_text())
     assert (plan["tensor"], plan["data"], plan["pipeline"]) == (2, 2, 1)
     assert main(["chakra", "convert", str(file), "-o", str(tmp_path / "t"), "--npus", "3"]) == 2
-    assert "3 ranks for 2 x 1 x 1 (TP, PP, EP)" in capsys.readouterr().err
+    assert "3 ranks are not a multiple of 2 x 1 x 1 (TP, PP, EP)" in capsys.readouterr().err
 
 
 def test_simais_groups(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

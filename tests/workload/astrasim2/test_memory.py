@@ -166,7 +166,7 @@ def test_pods_cost_more_and_have_nics(tmp_path):
     path.write_text(text + "dimension_type: [ Node, Pod ]\n")
     assert read_network(path).cost_dollars() == 8 * 100 * 4 + 8 * 25 * (7.4 + 23.7 + 47.8)
     path.write_text(text + "dimension_type: [ Node, Tile ]\n")
-    with pytest.raises(InputError, match="there are no switches in a Tile"):
+    with pytest.raises(InputError, match="a Tile has no switches"):
         read_network(path).cost_dollars()
     path.write_text(text + "dimension_type: [ Node ]\n")
     with pytest.raises(InputError, match="dimension_type has 1 entries"):

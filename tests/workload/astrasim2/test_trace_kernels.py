@@ -76,7 +76,7 @@ def test_what_has_no_shapes_of_a_product_keeps_its_duration():
         (
             kernel(0, inputs=("[[64, 32], [31, 16]]", MM[1])),
             {},
-            "64 x 32 and 31 x 16 is no product of matrices",
+            "64 x 32 and 31 x 16 is not a product of matrices",
         ),
         (kernel(0, inputs=None), {}, "no num_ops"),
         (kernel(0, schema="aten::add", took=0), {}, "no num_ops"),

@@ -241,7 +241,7 @@ def test_groups_are_found_by_their_number(files):
     run = Run(load(*given, groups=files / "groups.json"))
     run.finish()
     assert len(set(run.result().end_ns.tolist())) == 1
-    with pytest.raises(InputError, match="there is no group '1' \\(pg_name\\); describe the groups"):
+    with pytest.raises(InputError, match="unknown group '1' \\(pg_name\\); describe the groups"):
         load(*given)
     (files / "groups.json").write_text('{"1": [0, 4]}')
     with pytest.raises(InputError, match=r"groups.json:1, 1\[1\]: 4 is out of range"):
@@ -295,7 +295,7 @@ def test_one_node_may_have_a_graph_of_its_own(files):
     with pytest.raises(InputError, match=r"nodes.yml:1, seven: 'seven' is not a node's id"):
         load(files / "step", files / "system.json", files / "network.yml")
     (files / "nodes.yml").unlink()
-    with pytest.raises(InputError, match=r"per-node-custom-implementation: there is no file 'nodes.yml'"):
+    with pytest.raises(InputError, match=r"per-node-custom-implementation: file 'nodes.yml' not found"):
         load(files / "step", files / "system.json", files / "network.yml")
 
 
@@ -324,9 +324,9 @@ _GATHER = {"comm_type": CollectiveType.GATHER, "comm_size": 8}
     [
         (
             Node(0, "g", NodeType.COMM_COLL, attributes={k: _attribute("", v) for k, v in _GATHER.items()}),
-            "there is no GATHER in ASTRA-sim 2.0",
+            "GATHER is not simulated by ASTRA-sim 2.0",
         ),
-        (_all_reduce(0, "3"), "there is no group '3'"),
+        (_all_reduce(0, "3"), "unknown group '3'"),
         (
             Node(0, "s", NodeType.COMM_SEND, attributes={"comm_size": _attribute("", 8)}),
             "comm_dst is missing",
@@ -363,5 +363,7 @@ def test_a_barrier_ends_when_the_last_rank_has_come(files):
     assert ends("reduce_scatter_block", 1 << 20) == ends("reduce_scatter", 1 << 20)
     for kind in ("barrier", "reduce_scatter_block"):
         write(files / "step.0.et", _step(0, kind, 8))
-        with pytest.raises(InputError, match=f"there is no {kind.upper()} in ASTRA-sim 2.0; take one of ALL"):
+        with pytest.raises(
+            InputError, match=f"{kind.upper()} is not simulated by ASTRA-sim 2.0; take one of ALL"
+        ):
             load(files / "step", files / "system.json", files / "network.yml", compat=True)

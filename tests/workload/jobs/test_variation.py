@@ -97,16 +97,19 @@ def test_links_fail_as_often_as_given() -> None:
 @pytest.mark.parametrize(
     "make, message",
     [
-        (lambda: Jitter(0), "a coefficient of variation of 0"),
+        (lambda: Jitter(0), "coefficient of variation 0 is out of range"),
         (lambda: Jitter(0.8, "normal"), "at most 0.5 with normal"),
         (lambda: Jitter(0.1, "lognorm"), "did you mean 'lognormal'"),
-        (lambda: Stragglers(0), "1 ranks that take 0 times"),
+        (lambda: Stragglers(0), "1 stragglers with factor 0 are out of range"),
         (lambda: Stragglers(2, 0), "0 ranks"),
-        (lambda: Variation(-1), "a seed of -1"),
-        (lambda: Failures(link_rate=1), "a rate of 1"),
-        (lambda: Failures(gpu_every="1 ms"), "gpu_repair is not above 0"),
-        (lambda: Failures(link_every=0, link_repair=1), "link_every is not above 0"),
-        (lambda: Variation(stragglers=Stragglers(2, 5)).workload(computing(2)), "5 stragglers of 4 ranks"),
+        (lambda: Variation(-1), "seed must not be negative, got -1"),
+        (lambda: Failures(link_rate=1), "rate 1 is out of range"),
+        (lambda: Failures(gpu_every="1 ms"), "gpu_repair must be greater than zero"),
+        (lambda: Failures(link_every=0, link_repair=1), "link_every must be greater than zero"),
+        (
+            lambda: Variation(stragglers=Stragglers(2, 5)).workload(computing(2)),
+            "5 stragglers, but only 4 ranks",
+        ),
         (lambda: Variation().of("step"), "str cannot vary"),
     ],
 )

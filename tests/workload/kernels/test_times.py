@@ -143,14 +143,14 @@ def test_launches_only_add_time_and_less_in_a_graph(gpu, kernels):
 def test_spellings():
     assert [read_efficiency(one) for one in (None, "kernels", "ideal", "0.5")] == [None, None, 1.0, 0.5]
     for bad in ("0", "2", "nan", "fast"):
-        with pytest.raises(InputError, match="no efficiency"):
+        with pytest.raises(InputError, match="unknown efficiency"):
             read_efficiency(bad)
     assert gpu_named("h100") is gpu_named("h100-sxm")
     with pytest.raises(InputError, match="no GPU 'tpu'"):
         gpu_named("tpu")
     with pytest.raises(InputError, match="no fp8 on a100-sxm"):
         KernelTimes(GPUS["a100-sxm"], "fp8")
-    with pytest.raises(InputError, match="no launch 'eager'"):
+    with pytest.raises(InputError, match="unknown launch 'eager'"):
         KernelTimes(GPUS["a100-sxm"], launch="eager")
 
 

@@ -39,12 +39,12 @@ def test_a_table_is_read(tmp_path):
         ("mine,gemm,bf16,m=8 n=16,4000", "k is missing"),
         ("mine,gemm,bf16,m=8 n=16 k=0,4000", "k is '0'"),
         ("mine,gemm,bf16,m=8 n=16 k=-1,4000", "k is '-1'"),
-        ("mine,gemm,bf16,m=8 m=8 n=16 k=2,4000", "'m' is no number of gemm"),
+        ("mine,gemm,bf16,m=8 m=8 n=16 k=2,4000", "unknown or duplicate number 'm' of gemm"),
         ("mine,gemm,bf16,m=8 n=16 k=2,0", "ns is '0'"),
         ("mine,gemm,bf16,m=8 n=16 k=2,nan", "ns is 'nan'"),
-        ("mine,gemm,int4,m=8 n=16 k=2,4000", "no precision 'int4'"),
-        ("mine,gem,bf16,m=8 n=16 k=2,4000", "no kernel 'gem'; did you mean 'gemm'"),
-        (",gemm,bf16,m=8 n=16 k=2,4000", "no name of a GPU"),
+        ("mine,gemm,int4,m=8 n=16 k=2,4000", "unknown precision 'int4'"),
+        ("mine,gem,bf16,m=8 n=16 k=2,4000", "unknown kernel 'gem'; did you mean 'gemm'"),
+        (",gemm,bf16,m=8 n=16 k=2,4000", "the GPU's name is missing"),
         ("mine,gemm,bf16,m=8 n=16 k=2", "4 values"),
     ],
 )
@@ -57,7 +57,7 @@ def test_what_is_no_timing_is_refused_with_its_line(tmp_path, line, said):
 def test_files_that_are_no_tables_are_refused(tmp_path):
     with pytest.raises(InputError, match="the columns are"):
         read_timings(_file(tmp_path, "gpu,time"))
-    with pytest.raises(InputError, match="no use 'guess'"):
+    with pytest.raises(InputError, match="unknown use 'guess'"):
         read_timings(_file(tmp_path, "# use: guess", HEAD))
     with pytest.raises(InputError, match="sms is '0'"):
         read_facts(_file(tmp_path, "# sms: 0", HEAD))

@@ -51,7 +51,7 @@ def test_it_needs_nothing_to_say_what_it_does():
 
 @pytest.mark.parametrize("sizes", ["full", "quick", "tiny"])
 def test_its_rows_are_ones_that_a_table_may_have(script, tmp_path, sizes):
-    """What it would write is read, and every row has a predicted time."""
+    """The rows that it would write can be read, and every row has a predicted time."""
     lines = _called("--list", "--sizes", sizes).stdout.splitlines()
     path = tmp_path / "mine.csv"
     path.write_text("\n".join([script.COLUMNS, *(f"mine,{line},1000" for line in lines), ""]))

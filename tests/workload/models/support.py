@@ -71,7 +71,7 @@ def waiting_ranks(step: ModelStep) -> list[int]:
 
 
 def depends_in_order(trace: Trace) -> bool:
-    """Whether what sends, in each stream, and what computes, each waits for the one before.
+    """Return whether what sends, in each stream, and what computes, each waits for the one before.
 
     With it the order of the file is the only one in which these can begin.
     """
@@ -87,7 +87,7 @@ def depends_in_order(trace: Trace) -> bool:
 
 
 def collected(trace: Trace, kind: str, name: str = "") -> tuple[int, int]:
-    """How many collectives of a kind whose names contain something, and their bytes."""
+    """Count the collectives of a kind whose names contain something, and their bytes."""
     rows = [
         row
         for row in range(len(trace))

@@ -1,4 +1,4 @@
-"""What ranks hold in memory as a step goes on: at its fullest exactly what the counts give."""
+"""Memory of ranks in the course of a step: at its fullest exactly what the counts give."""
 
 from __future__ import annotations
 

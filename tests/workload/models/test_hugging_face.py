@@ -92,7 +92,7 @@ def test_a_card_has_a_name_and_no_longer_sequences_than_8192(tmp_path: Path) -> 
         ({"model_type": "new"}, "'rms_norm_eps' is missing"),
         ({"num_experts": 8}, "'num_experts_per_tok' is missing"),
         ({"head_dim": 0}, "head_dim: 0 is out of range"),
-        ({"num_key_value_heads": 5}, "32 heads of queries and 5 of keys"),
+        ({"num_key_value_heads": 5}, "32 heads of queries do not fit 5 of keys"),
         ({"sliding_window": 64, "layer_types": ["full_attention"]}, "layer_types: 1 layers, but num_hidden"),
         (
             {"sliding_window": 64, "layer_types": ["sliding_attention"] * 31 + ["linear_attention"]},
@@ -178,7 +178,7 @@ def test_every_card_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     layers=st.integers(1, 13), every=st.integers(0, 6), window=st.integers(1, 300), tokens=st.integers(1, 300)
 )
 def test_windows_are_those_of_the_listed_layers(layers: int, every: int, window: int, tokens: int) -> None:
-    """Whether a card lists its layers or gives their period, and whatever the rule is that we keep."""
+    """It makes no difference whether a card lists its layers or has their period, and which rule we keep."""
     kinds = [
         "full_attention" if every and number % every == 0 else "sliding_attention"
         for number in range(1, layers + 1)

@@ -78,7 +78,7 @@ def test_a_model_of_ones_own(tmp_path):
         ("{layers: 1, hidden: 64, heads: 4, ffn: 256, vocab: 100, norm: rm}", "did you mean 'rms'"),
         ("{layers: 1, hidden: 64, heads: 4, ffn: 256, vocab: 100, gated: 1}", "gated is 1"),
         ("{layers: 1, hidden: 64, heads: 4, ffn: 256, vocab: 100, kv_heads: 3}", "let kv_heads divide"),
-        ("{layers: 1, hidden: 64, heads: 4, ffn: 256, vocab: 100, experts: 3}", "top_k is 0 of 3"),
+        ("{layers: 1, hidden: 64, heads: 4, ffn: 256, vocab: 100, experts: 3}", "top_k 0 does not fit 3"),
     ]:
         file.write_text(text)
         with pytest.raises(InputError, match=message):
@@ -88,16 +88,20 @@ def test_a_model_of_ones_own(tmp_path):
 @pytest.mark.parametrize(
     "degrees, more, message",
     [
-        ({"tensor": 300}, {}, "tensor parallelism 300 of an MLP of 256"),
-        ({"tensor": 2, "sequence": True, "context": 3}, {}, "6 parts .* of a sequence of 32 tokens"),
-        ({"pipeline": 16}, {}, "16 stages and chunks of 8 layers"),
+        ({"tensor": 300}, {}, "tensor parallelism 300 exceeds an MLP's 256"),
+        (
+            {"tensor": 2, "sequence": True, "context": 3},
+            {},
+            "6 parts .* do not divide a sequence of 32 tokens",
+        ),
+        ({"pipeline": 16}, {}, "16 stages and chunks, but only 8 layers"),
         ({"pipeline": 2, "interleave": 2}, {"microbatches": 3}, "take a multiple of 2"),
         ({"data": 4}, {"batch": 6}, "take a multiple of 4, as 8"),
         ({"data": 2, "expert": 2}, {}, "has no experts"),
         ({"zero": 3}, {"mode": "prefill"}, "does not apply to prefill"),
         ({"context": 2}, {"mode": "decode"}, "single token"),
         ({}, {"mode": "train"}, "did you mean 'training'"),
-        ({}, {"microbatches": 60_000, "batch": 60_000}, "operations of a rank"),
+        ({}, {"microbatches": 60_000, "batch": 60_000}, "too many operations of a rank"),
     ],
 )
 def test_divisions_that_do_not_fit_are_refused(degrees, more, message):
@@ -111,7 +115,7 @@ def test_divisions_that_do_not_fit_are_refused(degrees, more, message):
         ({"data": 4, "expert": 3}, "does not divide data parallelism"),
         ({"interleave": 2}, "interleaving needs more than one stage"),
         ({"sequence": True}, "needs tensor parallelism"),
-        ({"zero": 4}, "no stage 4 of ZeRO"),
+        ({"zero": 4}, "unknown ZeRO stage 4"),
         ({"data": 0}, "out of range"),
         ({"data": 2048, "tensor": 1024}, "2,097,152 ranks"),
     ],
@@ -128,7 +132,7 @@ def _ranks(count):
 def test_the_network_has_as_many_npus_as_there_are_ranks(tmp_path):
     file = tmp_path / "n.yml"
     file.write_text("topology: [Ring]\nnpus_count: [4]\nbandwidth: [50]\nlatency: [500]\n")
-    with pytest.raises(InputError, match="a network of 4 NPUs, and 8 ranks"):
+    with pytest.raises(InputError, match="the network has 4 NPUs, but the plan has 8 ranks"):
         machine(_ranks(8), network=file)
     network = machine(_ranks(12)).network
     assert isinstance(network, DimensionNetwork)

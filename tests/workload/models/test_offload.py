@@ -167,8 +167,8 @@ def test_states_and_activations_are_not_on_the_gpu():
 @pytest.mark.parametrize(
     "more, said",
     [
-        ({"offload": "optimiser"}, "no offload 'optimiser'"),
-        ({"offload": "parameters,"}, "no offload ''"),
+        ({"offload": "optimiser"}, "unknown offload 'optimiser'"),
+        ({"offload": "parameters,"}, "unknown offload ''"),
         ({"offload": "parameters", "zero": 1}, "ZeRO 1 keeps all parameters on every GPU"),
         ({"offload": "optimizer", "update": "cpu"}, "unknown update 'cpu'"),
         ({"offload": "activations", "mode": "prefill"}, "offload does not apply to prefill"),

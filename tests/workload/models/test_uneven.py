@@ -160,7 +160,7 @@ def test_a_profile_keeps_the_shares(tmp_path):
 
 
 def test_more_ranks_than_the_mlp_is_wide_are_refused():
-    with pytest.raises(InputError, match="tensor parallelism 3 of an MLP of 2 in small; take at most 2"):
+    with pytest.raises(InputError, match="tensor parallelism 3 exceeds an MLP's 2 in small; take at most 2"):
         workload(_model(ffn=2), Parallelism(tensor=3), uneven=True)
 
 
@@ -198,7 +198,10 @@ def test_what_does_not_divide_is_refused_with_what_does(groups, ffn, tensor, mod
             "serve --model llama3-8b --tp 3 --requests closed:users=1,prompt=9,output=9,count=2",
             "3 of 32 heads",
         ),
-        ("run --model mixtral-8x7b --dp 3 --ep 3", "8 experts over 3 ranks; take 1, 2, 4 or 8"),
+        (
+            "run --model mixtral-8x7b --dp 3 --ep 3",
+            "8 experts do not divide among 3 ranks; take 1, 2, 4 or 8",
+        ),
         ("run --model mixtral-8x7b --dp 4 --ep 3", "does not divide data parallelism 4; take 1, 2 or 4"),
         ("run --model llama3-8b --cp 7", "a sequence of 8192 tokens; take 1, 2, 4, 8"),
         ("run --model llama3-8b --cp 7", "or a multiple of 7 tokens, as 8190"),

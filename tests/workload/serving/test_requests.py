@@ -110,7 +110,7 @@ def test_azures_public_traces_are_read(tmp_path):
     [
         ("", "line 1: no column arrival_s"),
         ("arrival_s,prompt\n", "line 1: no column output"),
-        ("arrival_s,prompt,output\n", "there are no requests"),
+        ("arrival_s,prompt,output\n", "no requests are given"),
         ("arrival_s,prompt,output\n0,1\n", "line 2: 2 columns of 3"),
         ("arrival_s,prompt,output\n0,10,1\nx,10,1\n", "line 3: arrival is 'x'"),
         ("arrival_s,prompt,output\n-1,10,1\n", "line 2: arrival is '-1'"),
@@ -149,5 +149,5 @@ def test_any_bytes_are_read_or_refused(tmp_path_factory, data):
 def test_a_trace_is_in_order():
     with pytest.raises(InputError, match="request 1"):
         RequestTrace([Request(5, 1, 1), Request(4, 1, 1)])
-    with pytest.raises(InputError, match="no requests"):
+    with pytest.raises(InputError, match="unknown requests"):
         RequestTrace([])
