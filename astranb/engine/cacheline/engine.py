@@ -122,7 +122,7 @@ class CacheLineEngine(CacheLineState):
 
     @cached_property
     def collective_facts(self) -> CollectiveFacts:
-        """Facts that the result of the only collective is judged by; of a contract the factor that it gives."""
+        """Facts that the only collective is judged by; of a contract the factor that it gives."""
         work, ranks = self.work, self.program.ranks
         unchecked = "timed unchecked: the result may be wrong" if work.unchecked else ""
         if isinstance(work, Graph):
