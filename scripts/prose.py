@@ -20,7 +20,7 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 CODE: Final = ("astranb", "benchmarks", "docs", "examples", "scripts", "tests")
 """Folders whose Python files are checked."""
 
-PAGES: Final = ("docs", "examples", "README.md", "CONTRIBUTING.md")
+PAGES: Final = ("changes", "docs", "examples", "README.md", "CHANGELOG.md", "CONTRIBUTING.md")
 """Folders and files whose Markdown is checked."""
 
 NOT_YET: Final = (
@@ -171,8 +171,8 @@ def check_python(path: Path, source: str) -> list[Finding]:
         body = getattr(node, "body", None)
         for statement in body if isinstance(body, list) else ():
             match statement:
-                case ast.Expr(value=ast.Constant(value=str()) as text):
-                    found += _docstring(path, node, text)
+                case ast.Expr(value=ast.Constant(value=str()) as docstring):
+                    found += _docstring(path, node, docstring)
     return sorted(set(found))
 
 

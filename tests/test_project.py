@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -16,6 +17,7 @@ import pandas as pd
 import pytest
 
 import astranb
+from tests.checkout import in_root
 from tests.node import NODE
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -177,12 +179,53 @@ def test_the_version_stands_in_one_place() -> None:
     assert holders == [PACKAGE / "core" / "version.py"]
 
 
-def test_the_pins_name_no_machine_and_no_index() -> None:
-    pins = (REPOSITORY / "constraints.txt").read_text(encoding="utf-8")
-    wanted = re.compile(r"[\w.-]+==[\w.]+( ; .+)?")
-    lines = [line for line in pins.splitlines() if line and not line.lstrip().startswith("#")]
-    assert [line for line in lines if not wanted.fullmatch(line)] == []
-    assert not re.search(r"://|/(?:home|root|work|tmp)/", pins)
+IN_ROOT = {
+    ".ci": "what CI runs",
+    ".gitignore": "git",
+    ".pre-commit-config.yaml": "pre-commit",
+    "CHANGELOG.md": "people",
+    "CONTRIBUTING.md": "people",
+    "LICENSE": "people",
+    "Makefile": "make",
+    "README.md": "people",
+    "astranb": "the package",
+    "benchmarks": "make bench",
+    "changes": "towncrier",
+    "constraints.txt": "scripts/install.sh",
+    "docs": "the documentation",
+    "eslint.config.mjs": "ESLint",
+    "examples": "files for tutorials and tests",
+    "hatch_build.py": "hatchling",
+    "notebooks": "working notebooks",
+    "package-lock.json": "npm",
+    "package.json": "npm",
+    "pyproject.toml": "Python's tools",
+    "scripts": "programs for the checkout",
+    "tests": "pytest",
+    "tsconfig.json": "TypeScript",
+    "tutorials": "lessons",
+}
+"""Files and folders of the root, and for whom they are there: all else has another place."""
+
+
+def test_nothing_else_is_in_the_root() -> None:
+    assert in_root(REPOSITORY) == IN_ROOT.keys()
+
+
+def test_a_test_that_leaves_a_file_in_the_root_fails(tmp_path: Path) -> None:
+    (tmp_path / "tests").mkdir()
+    shutil.copy(REPOSITORY / "tests" / "conftest.py", tmp_path / "tests")
+    (tmp_path / ".gitignore").write_text("build/\n")
+    (tmp_path / "tests" / "test_stray.py").write_text(
+        "from pathlib import Path\n\n\n"
+        "def test_leaves():\n    Path('idmap.txt').touch()\n\n\n"
+        "def test_builds(tmp_path):\n    Path('build').mkdir()\n    (tmp_path / 'x').touch()\n"
+    )
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"]
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(REPOSITORY)}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert "test_leaves left idmap.txt in the checkout" in done.stdout, done.stdout + done.stderr
+    assert "1 failed, 1 passed" in done.stdout
 
 
 def test_the_tools_for_javascript_are_pinned_and_name_no_machine_and_no_index() -> None:

@@ -17,6 +17,7 @@ from astranb.explore.options.arguments import (
     is_contract,
     params_of,
 )
+from astranb.hardware import DEFAULT_GPU
 
 from . import synthesis
 from .arguments import add_command, add_output, add_verbs
@@ -90,7 +91,7 @@ def add_commands(commands: Any) -> None:
     verify.add_argument("--root", type=int, metavar="R", help="root rank (default: 0)")
     verify.add_argument("--size", help="bytes in a rank's larger buffer (default: 1MiB)")
     verify.add_argument(
-        "--gpu", help="preset whose SMs hold the thread blocks (default: that of --infra, else h100-sxm)"
+        "--gpu", help=f"GPU whose SMs hold the thread blocks (default: that of --infra, else {DEFAULT_GPU})"
     )
     verify.add_argument("--picture", metavar="FILE.svg", help="draw a deadlock's cycle of waits")
     synthesis.add_command(verbs)
@@ -174,7 +175,7 @@ def _verify(args: argparse.Namespace) -> Report:
     from astranb.infragraph import resolve
 
     rows, lines, exit_code = [], [], 0
-    slots = preset(args.gpu or "h100-sxm").slots if args.gpu or args.infra is None else None
+    slots = preset(args.gpu or DEFAULT_GPU).slots if args.gpu or args.infra is None else None
     algorithm = algorithm_of(args.algorithm)
     plan = hasattr(algorithm, "fitted")
     collective = collective_of(args.collective)

@@ -18,6 +18,7 @@ from astranb.explore.options.model import (
     traced_degrees,
     workload_of,
 )
+from astranb.hardware import DEFAULT_GPU
 
 from .arguments import add_command, add_output
 from .printing import Report
@@ -90,7 +91,7 @@ def add_profile(verbs: Any) -> None:
         _profile,
     )
     add_model_options(parser)
-    parser.add_argument("--gpu", help="GPU whose kernels give the durations (default: h100-sxm)")
+    parser.add_argument("--gpu", help=f"GPU whose kernels give the durations (default: {DEFAULT_GPU})")
     parser.add_argument(
         "--memory-limit",
         metavar="SIZE",
@@ -133,7 +134,6 @@ def _made(args: argparse.Namespace) -> Profile:
 
 def _of_model(args: argparse.Namespace) -> Profile:
     from astranb.traffic import profile_of
-    from astranb.workload.kernels import DEFAULT_GPU
 
     step = workload_of(args, args.gpu or DEFAULT_GPU)
     return profile_of(step, args.model, memory_limit_of(args, step.times))
@@ -142,7 +142,6 @@ def _of_model(args: argparse.Namespace) -> Profile:
 def _of_torch(args: argparse.Namespace) -> Profile:
     from astranb.core.document import read_document
     from astranb.traffic import profile_torch
-    from astranb.workload.kernels import DEFAULT_GPU
     from astranb.workload.models import Parallelism
 
     more = given(args, "microbatches", "recompute", "precision", "gradient_bytes", "balance", "measured")
@@ -164,7 +163,6 @@ def _of_torch(args: argparse.Namespace) -> Profile:
 
 def _of_traces(args: argparse.Namespace) -> Profile:
     from astranb.traffic import profile_traces
-    from astranb.workload.kernels import DEFAULT_GPU
     from astranb.workload.models import Parallelism
 
     more = given(args, "micro", groups="comm_group")

@@ -289,7 +289,9 @@ def _roofs_of_run(engine: CacheLineEngine) -> list[_Roof]:
 
     def latency(pair: tuple[int, int]) -> int:
         route = routes[pair][0]
-        passed = sum(int(engine.fabric.graph.forward_ps[int(links["dst"][link])]) for link in route[:-1])
+        passed = sum(
+            int(engine.fabric.graph.nodes.forward_ps[int(links["dst"][link])]) for link in route[:-1]
+        )
         size = gpu.line_bytes + gpu.header_bytes
         return passed + sum(
             int(links["latency_ps"][k]) + transfer_ps(size, int(links["bandwidth_Bps"][k])) for k in route

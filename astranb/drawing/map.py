@@ -45,7 +45,7 @@ def map_of(infra: Infra, *, dark: bool = False) -> Picture:
     kinds = _kinds(graph, fabric, layout)
     used = list(dict.fromkeys(kinds.values()))
     colour = {kind: colours.lines[n % len(colours.lines)] for n, kind in enumerate(used)}
-    title = f"{infra.name}: {len(graph.gpus):,} GPUs, {len(graph):,} nodes, {len(graph.a):,} links"
+    title = f"{infra.name}: {len(graph.gpus):,} GPUs, {len(graph):,} nodes, {len(graph.edges.a):,} links"
     drawn = describe(replace(layout, detail=Detail(layout.detail.level, 0)))
     legend = list(_legend(graph, used, colour, layout, colours))
     foot = layout.height + 24 + _ROW * len(used)
@@ -77,7 +77,7 @@ def joined(layout: Layout) -> dict[tuple[int, int], int]:
 def _kinds(graph: NodeGraph, fabric: Fabric, layout: Layout) -> dict[int, int]:
     """The link, of those declared, that most lanes of a bundle are of; by its number."""
     return {
-        number: int(np.argmax(np.bincount(graph.link[fabric.edge[list(layout.bundles[number][2])]])))
+        number: int(np.argmax(np.bincount(graph.edges.link[fabric.edge[list(layout.bundles[number][2])]])))
         for number in joined(layout).values()
     }
 
@@ -118,14 +118,14 @@ def _legend(
     """A row for each link, with the rate of its edges."""
     for row, kind in enumerate(used):
         y = layout.height + 20 + _ROW * row
-        mine = graph.link == kind
+        mine = graph.edges.link == kind
         count = int(mine.sum())
-        rates = np.unique(np.concatenate([graph.bandwidth_ab_Bps[mine], graph.bandwidth_ba_Bps[mine]]))
+        rates = np.unique(graph.edges["bandwidth_Bps"][:, mine])
         rate = " to ".join(format_bandwidth(int(r)) for r in sorted({rates[0], rates[-1]}))
-        lanes = np.unique(graph.lanes[mine])
+        lanes = np.unique(graph.edges.lanes[mine])
         many = f" \u00d7 {' to '.join(str(n) for n in sorted({int(lanes[0]), int(lanes[-1])}))}"
         each = many if lanes[-1] > 1 else ""
-        delay = format_time(int(graph.latency_ps[mine].max()))
+        delay = format_time(int(graph.edges["latency_ps"][0][mine].max()))
         link = graph.links[kind]
         name = link.name if link.type == link.name else f"{link.name} ({link.type})"
         yield SvgLine(12, y - 4, 12 + _SWATCH, y - 4, colour[kind], 3)

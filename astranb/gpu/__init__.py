@@ -1,8 +1,9 @@
-"""Floor 2: the GPU. SMs, thread blocks, warps, L2 slices, HBM channels; presets as data."""
+"""Floor 2: the GPU. SMs, thread blocks, warps, L2 slices, HBM channels."""
+
+from astranb.hardware import PRESETS, SHORT_NAMES, Preset, preset, write_preset
 
 from .measured import Measured, read_measured
 from .named import named_gpus
-from .presets import PRESETS, SHORT_NAMES, Preset, preset, read_preset, write_preset
 
 __all__ = [
     "PRESETS",
@@ -12,6 +13,5 @@ __all__ = [
     "named_gpus",
     "preset",
     "read_measured",
-    "read_preset",
     "write_preset",
 ]

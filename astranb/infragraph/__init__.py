@@ -10,6 +10,7 @@ from .blueprint_catalog import blueprint, blueprints, resolve
 from .flat import FlatNetwork, flattened
 from .graph import Link, NodeGraph
 from .infra import Infra
+from .link_properties import LINK_COLUMNS, LINK_PROPERTIES, LinkProperty
 from .link_types import LINK_TYPES, LinkType, family
 from .loading import convert, load
 from .ned import network_name
@@ -26,11 +27,14 @@ from .topology_files import (
 )
 
 __all__ = [
+    "LINK_COLUMNS",
+    "LINK_PROPERTIES",
     "LINK_TYPES",
     "TOPOLOGY_FORMATS",
     "FlatNetwork",
     "Infra",
     "Link",
+    "LinkProperty",
     "LinkType",
     "NodeGraph",
     "NodeKind",

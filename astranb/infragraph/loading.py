@@ -156,7 +156,7 @@ def convert(path: str | Path, name: str | None = None, gpu: str | None = None) -
     ...     file = Path(folder, "two.xml")
     ...     _ = file.write_text(text)
     ...     infra = convert(file)
-    >>> infra.summary()["edges_by_link"], int(infra.expand().lanes.max())
+    >>> infra.summary()["edges_by_link"], int(infra.expand().edges.lanes.max())
     ({'nvlink3': 1, 'pcie4-x16': 2}, 4)
     """
     file = Path(path)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from astranb.engine.cacheline import Graph
     from astranb.engine.protocol import Engine
     from astranb.gpu.chosen import GpuChoice
+    from astranb.hardware import Gpu
     from astranb.infragraph import Infra
     from astranb.net import Network as Options
     from astranb.workload.astrasim1 import HierarchicalNetwork, LayerWorkload
@@ -68,8 +69,12 @@ def open_engine(
     if subject in _PLACED:
         from astranb.gpu.chosen import chosen_preset
 
-        name = given.name if (given := chosen_preset(gpu)[0]) else None
-        what = what.on(_network(infra, name), name, by_lines=chosen == "cacheline")
+        given = chosen_preset(gpu)[0]
+        name = (given.like or given.name) if given else None
+        kernels: Gpu | str | None = given.name if given else None
+        if given and given.kernels and given.like != given.name:  # of a person's own file
+            kernels = dataclasses.replace(given.kernels, own_machine=given)
+        what = what.on(_network(infra, name), kernels, by_lines=chosen == "cacheline")
         gpu = gpu if chosen == "cacheline" else None  # its computations have their durations already
     if chosen == "cacheline":
         from astranb.engine.cacheline import CacheLineEngine
@@ -80,7 +85,7 @@ def open_engine(
 
         machine, work = _by_cache_lines(infra, what)
         given = chosen_preset(gpu)[0]
-        machine = machine.completed(given.name if given else None)
+        machine = machine.completed((given.like or given.name) if given else None)
         fabric = compile_fabric(machine.expand())
         presets, notes = presets_of(machine, fabric, gpu)
         return CacheLineEngine.built(

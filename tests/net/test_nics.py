@@ -33,7 +33,7 @@ def fabric(name):
 
 
 def kinds(graph, nodes):
-    return [NodeKind(int(graph.kind[node])) for node in nodes]
+    return [NodeKind(int(graph.nodes.kind[node])) for node in nodes]
 
 
 @pytest.mark.parametrize("server", GIGABITS)

@@ -23,8 +23,8 @@ _MOST_IN_ONE = 64  # GPUs of one instance that is drawn as one box
 _CHUNK = 32  # GPUs of a box where one instance holds more
 
 
-class DrawnNodes(Protocol):
-    """The nodes of what is laid out."""
+class DrawnColumns(Protocol):
+    """Columns of the nodes of what is laid out."""
 
     @property
     def kind(self) -> np.ndarray:
@@ -33,6 +33,14 @@ class DrawnNodes(Protocol):
     @property
     def instance(self) -> np.ndarray:
         """The number of the instance that each node is in."""
+
+
+class DrawnNodes(Protocol):
+    """The nodes of what is laid out."""
+
+    @property
+    def nodes(self) -> DrawnColumns:
+        """Their columns."""
 
     def __len__(self) -> int:
         """Return the number of nodes."""
@@ -138,10 +146,10 @@ def units_of(fabric: DrawnNetwork, nodes: np.ndarray, *, collapsed: bool = False
     graph = fabric.graph
     rank = np.full(len(graph), -1, np.int64)
     rank[fabric.gpus] = np.arange(len(fabric.gpus))
-    key = graph.instance.astype(np.int64) * 2 * len(graph)
+    key = graph.nodes.instance.astype(np.int64) * 2 * len(graph)
     if collapsed:
-        held = np.bincount(graph.instance[fabric.gpus], minlength=int(graph.instance.max()) + 1)
-        large = (held > _MOST_IN_ONE)[graph.instance]
+        held = np.bincount(graph.nodes.instance[fabric.gpus], minlength=int(graph.nodes.instance.max()) + 1)
+        large = (held > _MOST_IN_ONE)[graph.nodes.instance]
         # GPUs by the chunk, everything else of such an instance by itself.
         inner = np.where(rank >= 0, 1 + rank // _CHUNK, len(graph) + np.arange(len(graph)))
         key += np.where(large, inner, 0)
@@ -181,7 +189,7 @@ def _name(fabric: DrawnNetwork, node: int, size: int, low: int, high: int, key: 
 
 def contracted(fabric: DrawnNetwork, nodes: Collection[int], links: np.ndarray) -> dict[int, int]:
     """Used nodes that only forward between a NIC and one other node, and the NIC that represents each."""
-    kind = fabric.graph.kind
+    kind = fabric.graph.nodes.kind
     near: dict[int, set[int]] = {int(node): set() for node in nodes}
     src, dst = fabric.links["src"][links].tolist(), fabric.links["dst"][links].tolist()
     for a, b in zip(src, dst, strict=True):

@@ -70,7 +70,7 @@ def lay_out(
     detail = detail or detail_of(len(fabric.gpus))
     ends = fabric.links["src"][used], fabric.links["dst"][used]
     nodes = np.unique(np.concatenate([fabric.gpus, *ends]).astype(np.int64))
-    hidden = len(fabric.graph.kind) - len(nodes)
+    hidden = len(fabric.graph.nodes.kind) - len(nodes)
     units = units_of(fabric, nodes, collapsed=detail.collapsed)
     if focus in units.names:
         number = units.names.index(focus)
@@ -290,7 +290,7 @@ class _Picture:
             count = units.gpus[unit] or 1
             tall = _height(wide, gpus=units.gpus[unit] > 0)
             return Box(first, name, name, "instance", x, y, wide, tall, *units.ranks[unit], count)
-        kind = NodeKind(int(graph.kind[item])).name.lower()
+        kind = NodeKind(int(graph.nodes.kind[item])).name.lower()
         rank = self.rank.get(item, -1)
         label = f"GPU{rank}" if rank >= 0 else ".".join(name.split(".")[-2:])
         tall = factor * _height(wide / factor, gpus=rank >= 0)

@@ -104,10 +104,10 @@ def lower_for(
             compute_lines=network.compute_lines,
             launch_ps=launches_ps(presets, launch),
         )
-    if collective.size > first.hbm_bytes:  # before a program of so many steps is written
+    if collective.size > first.memory_bytes:  # before a program of so many steps is written
         raise InputError(
             f"a buffer of {format_bytes(collective.size)}, the memory of a {first.name} is "
-            f"{format_bytes(first.hbm_bytes)}",
+            f"{format_bytes(first.memory_bytes)}",
             where=collective.title,
             hint="reduce the size",
         )
@@ -196,10 +196,10 @@ def build(
     )
     for rank, preset in enumerate(presets):
         taken = int(program.lines[rank]) * preset.line_bytes
-        if taken > preset.hbm_bytes:
+        if taken > preset.memory_bytes:
             raise InputError(
                 f"the buffers of rank {rank} take {format_bytes(taken)}, the memory of a {preset.name} is "
-                f"{format_bytes(preset.hbm_bytes)}",
+                f"{format_bytes(preset.memory_bytes)}",
                 where=program.name,
                 hint="reduce the size",
             )

@@ -120,7 +120,7 @@ def _channels(fabric: Fabric, ranks: Sequence[int], algorithm: int) -> list[Chan
 
 def _leaving(fabric: Fabric, ranks: Sequence[int], width: int) -> list[int]:
     """Return the first place of each NIC by which the ranks of the first node leave for the second."""
-    is_nic = fabric.graph.kind == NodeKind.NIC
+    is_nic = fabric.graph.nodes.kind == NodeKind.NIC
     pairs = [(ranks[place], ranks[width + place]) for place in range(width)]
     routes, _ = fabric.routes(pairs, partial=True)
     first: dict[int, int] = {}

@@ -134,7 +134,12 @@ class LinkGraph:
 
     @property
     def graph(self) -> LinkGraph:
-        """The nodes: itself."""
+        """The graph: itself."""
+        return self
+
+    @property
+    def nodes(self) -> LinkGraph:
+        """Columns of nodes: itself."""
         return self
 
     @property

@@ -381,7 +381,7 @@ class _Search:
 
     def _class(self, part: _SlowPart) -> Any:
         """Return what links have in common that all runs use alike: lanes of one GPU to equal switches."""
-        kinds = self.fabric.graph.kind
+        kinds = self.fabric.graph.nodes.kind
         ends = self._ends(part)
         at_gpu = [end if kinds[end] == NodeKind.XPU else -1 for end in ends]
         if max(at_gpu) < 0:

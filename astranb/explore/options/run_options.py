@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from astranb.core.errors import InputError, near
 from astranb.engine.fidelity import FIDELITIES
+from astranb.hardware import DEFAULT_GPU
 
 from .arguments import Parser, flag_of, positive, whole
 from .model import MODEL_OPTIONS
@@ -357,7 +358,7 @@ _GROUPS: Final = (
             _option(
                 "--gpu",
                 "GPU preset or its file (default: that of the infrastructure); "
-                "of a model, whose kernels it runs (default: h100-sxm)",
+                f"of a model, whose kernels it runs (default: {DEFAULT_GPU})",
                 {**_for(MODEL, JOBS), **_for(COLLECTIVE, EXCHANGE, TRACES, LAYERS, at=_LINES)},
             ),
             _option(

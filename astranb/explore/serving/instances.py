@@ -55,7 +55,7 @@ def serve(
     tensor: int = 1,
     pipeline: int = 1,
     policy: ServingPolicy | None = None,
-    gpu: str | KernelTimes = DEFAULT_GPU,
+    gpu: str | Path | KernelTimes = DEFAULT_GPU,
     precision: str = "bf16",
     cache_bytes: int = 2,
     expert_imbalance: float = 1.0,

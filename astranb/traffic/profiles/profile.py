@@ -206,7 +206,7 @@ def profile_model(
     model: str | Transformer,
     parallelism: Parallelism | None = None,
     *,
-    gpu: str | KernelTimes = DEFAULT_GPU,
+    gpu: str | Path | KernelTimes = DEFAULT_GPU,
     memory_limit_bytes: int | None = None,
     **options: Any,
 ) -> Profile:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
+from pathlib import Path
 from typing import Any, Final
 
 from astranb.chakra.scaling.parallelism import plan_text, take_divisor
@@ -77,7 +78,7 @@ def profile_torch(
     plan: Mapping[str, str] | None = None,
     microbatches: int | None = None,
     precision: str | None = "bf16",
-    gpu: str | KernelTimes = DEFAULT_GPU,
+    gpu: str | Path | KernelTimes = DEFAULT_GPU,
     measured: float | None = None,
     balance: str = "layers",
     recompute: str | bool = "none",
@@ -157,7 +158,7 @@ def profile_torch(
         gradient_bytes=gradient_bytes or number_bytes, optimizer_bytes=optimizer_bytes, library="pytorch",
     )  # fmt: skip
     programs = stages_of(found, job, balance, bucket_bytes)
-    times = KernelTimes(gpu_named(gpu), precision or "bf16") if isinstance(gpu, str) else gpu
+    times = KernelTimes(gpu_named(gpu), precision or "bf16") if isinstance(gpu, str | Path) else gpu
     title = type(module).__name__
     unit = "tokens" if sequence > 1 else "samples"
     step = ModelStep(degrees, programs, job.new_tokens, times, unit, title)

@@ -42,7 +42,7 @@ def profile_traces(
     groups: str | Path | None = None,
     traced: Parallelism | None = None,
     micro: int = 1,
-    gpu: str | KernelTimes = DEFAULT_GPU,
+    gpu: str | Path | KernelTimes = DEFAULT_GPU,
     tokens: int = 0,
 ) -> Profile:
     """Profile the traces of a few ranks, and scale what they did to more ranks.

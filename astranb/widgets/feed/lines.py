@@ -180,7 +180,7 @@ class LineFeed(Feed):
         Parameters
         ----------
         with_spans : bool
-            Whether spans are wanted: a view with a kernel asks for those in sight (``_spans.py``).
+            Whether spans are wanted: a view with a kernel asks for those in sight (``sim.spans``).
         """
         sim = self.sim
         spans = sim.spans(0, sim.now_ps) if with_spans else np.zeros(0, SPAN)

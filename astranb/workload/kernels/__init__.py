@@ -1,16 +1,16 @@
 """Kernels: what a computation launches on its GPU, and how long each of them takes.
 
 A model's computation is a list of kernels with shapes (:mod:`.work`). The times of a GPU follow from
-its peaks and from what kernels achieve of them (:mod:`.gpus`), by :class:`KernelTimes`; timings of a real GPU
-(:mod:`.timings`) can replace what they achieve (:mod:`.fit`).
+its peaks and from what kernels achieve of them (:class:`astranb.hardware.Gpu`), by :class:`KernelTimes`;
+timings of a real GPU (:mod:`.timings`) can replace what they achieve (:mod:`.fit`).
 """
 
 from __future__ import annotations
 
-from .fit import Fit, fit_gpu, gpu_of_file
-from .gpus import DEFAULT_GPU, GPUS, PRECISIONS, Gpu, gpu_named
+from astranb.hardware import DEFAULT_GPU, GPUS, PRECISIONS, Gpu, Host, Interconnect, gpu_named
+
+from .fit import Fit, fit_gpu, fitted_document, gpu_of_file
 from .grids import Grid, grids, kernel_of, tile_of
-from .host import HOSTS, Host
 from .hybrid import PLACEMENTS, STREAMINGS, HybridMemory, MemorySplit, MemoryTier
 from .recorded import Launch, ShapedKernel, shaped_kernel
 from .times import EFFICIENCIES, LAUNCHES, KernelTimes, read_efficiency
@@ -31,7 +31,6 @@ __all__ = [
     "DEFAULT_GPU",
     "EFFICIENCIES",
     "GPUS",
-    "HOSTS",
     "LAUNCHES",
     "PLACEMENTS",
     "PRECISIONS",
@@ -44,6 +43,7 @@ __all__ = [
     "Host",
     "HostUpdate",
     "HybridMemory",
+    "Interconnect",
     "Kernel",
     "KernelTimes",
     "KernelTiming",
@@ -57,6 +57,7 @@ __all__ = [
     "expert_kernels",
     "experts_used",
     "fit_gpu",
+    "fitted_document",
     "gpu_named",
     "gpu_of_file",
     "grids",

@@ -24,7 +24,6 @@ from astranb.core.errors import InputError
 from astranb.gpu import Preset
 from astranb.gpu.tables import ROOM
 
-from .gpus import gpu_named
 from .times import KernelTimes, Tile
 from .work import Attention, Product, Stream
 
@@ -206,7 +205,10 @@ def tile_of(shape: TileShape, gpu: Preset) -> Grid:
     >>> one.steps, one.row_lines, one.column_lines, one.stored_lines
     (16, 128, 128, 512)
     """
-    times = KernelTimes(gpu_named(gpu.name), sustained=1.0)
+    if gpu.kernels is None:
+        hint = "take a GPU with a section 'kernels' in its file, for example --gpu h100-sxm"
+        raise InputError("what its kernels achieve is not known", where=f"GPU {gpu.name!r}", hint=hint)
+    times = KernelTimes(gpu.kernels, sustained=1.0)
     # Its neighbours are tiles of the same product, which share what they load.
     one = Product(2 * shape.rows, 2 * shape.columns, shape.k)
     known = {(tile.rows, tile.columns): tile for tile in times.tiles(one, _more(times)) if tile.split == 1}

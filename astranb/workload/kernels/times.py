@@ -19,9 +19,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from astranb.core.errors import InputError, near
+from astranb.hardware import PRECISIONS, Gpu
 
-from .gpus import PRECISIONS, Gpu
-from .host import HOSTS
 from .hybrid import HybridMemory, MemorySplit
 from .work import Attention, HostUpdate, Kernel, Product, Stream, TimedKernel
 
@@ -326,7 +325,7 @@ class KernelTimes:
             elif isinstance(kernel, Attention):
                 took = self._attention_ns(kernel)
             elif isinstance(kernel, HostUpdate):
-                took = HOSTS[self.gpu.name].update_ns(kernel)
+                took = self.gpu.host.update_ns(kernel.sent, kernel.size)
             elif isinstance(kernel, TimedKernel):
                 took = kernel.duration_ns
             else:
@@ -471,4 +470,4 @@ _DIAGONAL: Final = 128
 """Rows of a tile of attention."""
 _PARTS_NS: Final = 5000
 """Additional time of single-token attention for long contexts: on H100 8.5 µs with a few keys, 14 to
-16.5 with 4,096 of a few heads (tests/data/kernels/trtllm.csv's source)."""
+16.5 with 4,096 of a few heads (the source of astranb/hardware/timings/trtllm.csv)."""
