@@ -74,10 +74,11 @@ WITH_NODE := PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
 
 CHANGELOG := $(PY) -m towncrier build
 
-check: $(CHECK) $(DOCS) $(NODE)  ## lint, format, types (Python and JavaScript), changes, documentation
+check: $(CHECK) $(DOCS) $(NODE)  ## lint, format, imports, types (Python and JavaScript), changes, documentation
 	@failed=; \
 	$(PY) -m ruff check . || failed="$$failed lint"; \
 	$(PY) -m ruff format --check . || failed="$$failed format"; \
+	$(VENV)/bin/lint-imports --no-logo --no-cache >/dev/null || { $(VENV)/bin/lint-imports --no-logo --no-cache; failed="$$failed imports"; }; \
 	$(PY) -m scripts.prose || failed="$$failed prose"; \
 	$(PY) -m mypy -n 2 || failed="$$failed types"; \
 	$(CHANGELOG) --draft --version 0 >/dev/null || failed="$$failed changes"; \

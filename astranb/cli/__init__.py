@@ -11,7 +11,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
-from importlib import import_module
+from importlib import import_module  # noqa: TID251 - commands are modules of this folder
 from typing import TYPE_CHECKING, NoReturn
 
 from astranb.core.interrupt import EXIT_CODE, MESSAGE, run_interruptible
@@ -124,7 +124,7 @@ def entry() -> NoReturn:
 
 def parser() -> Parser:
     """Return the parser of all commands."""
-    from astranb import __version__
+    from astranb.core.version import __version__
     from astranb.explore.options.arguments import Parser
 
     top = Parser(

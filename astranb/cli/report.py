@@ -41,7 +41,7 @@ def write_files(subject: Subject) -> None:
     if args.perfetto:
         sim.result.to_perfetto(args.perfetto)
     if args.memory_svg:
-        from astranb.export import memory
+        from astranb.drawing import memory
 
         memory(sim, args.memory_svg)
     if args.html or args.svg:
@@ -51,7 +51,7 @@ def write_files(subject: Subject) -> None:
         if args.live:  # it simulates what has been simulated here once more
             start = sim.fork()
             start.reset()
-            start.to_html(args.html, live=True if args.live == "page" else args.live)
+            files_of(start).to_html(args.html, live=True if args.live == "page" else args.live)
         elif args.html:
             files.to_html(args.html)
         if args.svg:

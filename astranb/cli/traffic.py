@@ -176,7 +176,7 @@ def _show(args: argparse.Namespace) -> Report:
         return Report(document, _lines(document))
     if Path(args.figure).suffix.lower() not in (".html", ".htm"):
         raise InputError("plots are written as a page", where=args.figure, hint="name it FILE.html")
-    from astranb.export import figures
+    from astranb.drawing import figures
     from astranb.traffic import traffic_figure
 
     path = figures.save(traffic_figure(found, dark=args.dark), args.figure)

@@ -14,11 +14,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from functools import cache
-from importlib import import_module
+from importlib import import_module  # noqa: TID251 - an entry point of another distribution
 from pathlib import Path
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-from astranb import __version__
+from astranb.core.version import __version__
 
 from .errors import AstranbError, InputError
 

@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING
 
 from astranb.core.lazy import lazy
 
-__all__ = ["Dcqcn", "Ecn", "Fabric", "Fault", "Network", "Pfc", "Roce", "compile_fabric"]
-
 if TYPE_CHECKING:
     from .fabric import Fabric as Fabric
     from .fabric import compile_fabric as compile_fabric
@@ -19,16 +17,4 @@ if TYPE_CHECKING:
     from .roce import Roce as Roce
 
 # A network of dimensions needs neither links nor InfraGraph.
-__getattr__, __dir__ = lazy(
-    __name__,
-    {
-        "Dcqcn": "roce",
-        "Ecn": "roce",
-        "Fabric": "fabric",
-        "Fault": "options",
-        "Network": "options",
-        "Pfc": "roce",
-        "Roce": "roce",
-        "compile_fabric": "fabric",
-    },
-)
+__getattr__, __dir__ = lazy(__name__)

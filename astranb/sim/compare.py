@@ -112,7 +112,7 @@ class Comparison(Displayed):
     def shown(self) -> list[Shown]:
         """Return the tables of main differences, besides the time in total and by cause."""
         one, other = self.a.engine, self.b.engine
-        specs = [spec for spec in one.shown if spec in other.shown]
+        specs = [spec for spec in one.traits.shown if spec in other.traits.shown]
         tables = {table: self.table(table) for table in dict.fromkeys(spec[1] for spec in specs)}
         compared, found = one.compared(), []
         for title, table, field, largest in specs:

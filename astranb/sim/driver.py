@@ -38,7 +38,7 @@ class Driver:
 
     def __init__(self, engine: Engine, history: History, plugins: Sequence[str] = ()) -> None:
         self.engine, self.history, self.plugins = engine, history, tuple(plugins)
-        self._interval = max(4 * engine.slice_events, engine.state_bytes // engine.replay_bytes)
+        self._interval = max(4 * engine.traits.slice_events, engine.state_bytes // engine.traits.replay_bytes)
         self._soon = FOREVER  # events at which a replay takes a checkpoint, too
         # Counts of which many events share a value: the first of them is meant.
         self._shared = set(engine.units.values()) - {engine.units["event"], engine.units["cycle"]}
@@ -110,7 +110,9 @@ class Driver:
         """
         self.keep()
         owners = self.engine.install(points)
-        if not points and until_ps == FOREVER and not limits and self.engine.finish():
+        shortcut = self.engine.shortcut
+        unlimited = not points and until_ps == FOREVER and not limits
+        if unlimited and shortcut is not None and shortcut.finish():
             return ENDED, None
         callables = [p for p in points if p.call]
         following = self.next_ps
@@ -118,7 +120,7 @@ class Driver:
         first = min(times, key=lambda p: p.at_ps or 0, default=None)
         last_ps = until_ps if first is None or first.at_ps is None else first.at_ps
         last = limits.pop("events", FOREVER)
-        slice_events = 1 if callables else self.engine.slice_events
+        slice_events = 1 if callables else self.engine.traits.slice_events
         while True:
             why = self._slice(last, slice_events, closely=bool(owners), until_ps=last_ps, **limits)
             if why == BREAK:
@@ -175,7 +177,7 @@ class Driver:
 
     def work_back_to(self, field: str, target: int) -> int:
         """Return the most work of going back, in events handled: restoring the state, and the replay."""
-        restoring = self.engine.state_bytes // self.engine.replay_bytes
+        restoring = self.engine.state_bytes // self.engine.traits.replay_bytes
         return restoring + self.events - self.history.before(field, target).events
 
     def replay(
@@ -242,7 +244,7 @@ class Driver:
         limits = {} if field == "events" else {"until_ps" if field == "now_ps" else field: target}
         while self.events < last:
             before = self.events
-            why = self._slice(last, self.engine.slice_events, closely=False, **limits)
+            why = self._slice(last, self.engine.traits.slice_events, closely=False, **limits)
             # A run whose links are down was simulated on behind the error, too: as long as anything happens.
             if why not in (STEPS, STRANDED, DEADLOCK) or self.events == before:
                 break

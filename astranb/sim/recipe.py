@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from astranb import __version__
 from astranb.core.archive import read_archive, write_archive
 from astranb.core.document import contents
 from astranb.core.encoded import Decoder, Encoder
@@ -23,6 +22,7 @@ from astranb.core.errors import InputError
 from astranb.core.files import whole_file
 from astranb.core.planes import pack, unpack
 from astranb.core.progress import Interrupted
+from astranb.core.version import __version__
 
 from . import snapshots
 from .driver import Driver

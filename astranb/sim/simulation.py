@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
-from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from time import perf_counter
@@ -16,8 +15,7 @@ from astranb.core.errors import Deadlock, InputError, near
 from astranb.core.plugins import recorded
 from astranb.core.progress import bar
 from astranb.core.units import format_time, time_ps
-from astranb.engine import breakpoints
-from astranb.engine.breakpoints import Breakpoint
+from astranb.engine.breakpoints import Breakpoint, at_time, called
 from astranb.engine.completion import complete
 from astranb.engine.edits import RECORD, REROUTE, Parameter, last_of_each, left_of
 from astranb.engine.stops import BREAK, ENDED, REACHED, TIME
@@ -225,7 +223,7 @@ class Simulation(Displayed):
     @property
     def event_kinds(self) -> Collection[str]:
         """Kinds of events that :meth:`break_on` accepts."""
-        return self.driver.engine.kinds
+        return self.driver.engine.traits.event_kinds
 
     @property
     def now_ps(self) -> int:
@@ -318,7 +316,7 @@ class Simulation(Displayed):
 
     def narrate(self) -> str:
         """Describe the last event in one line."""
-        return self.driver.engine.narrate()
+        return self.driver.engine.last_event().text
 
     def __str__(self) -> str:
         """One line: what runs on what, time and events."""
@@ -388,7 +386,7 @@ class Simulation(Displayed):
 
         It stops early where a count of :attr:`counts` is reached, with ``unit`` as the reason.
         """
-        most = self.driver.engine.slice_events if max_events is None else max_events
+        most = self.driver.engine.traits.slice_events if max_events is None else max_events
         field = self.driver.engine.units[unit]
         return self._go(unit, until_ps=until_ps, events=self.events + most, **{field: count})
 
@@ -440,9 +438,9 @@ class Simulation(Displayed):
 
     def _rewound(self, move: Callable[[], None]) -> Stop:
         """Every verb that goes back ends here."""
-        self.driver.engine.rewinding()
+        rewound = self.driver.engine.rewinding()
         move()
-        self.driver.engine.rewound()
+        rewound()
         return self._stop("back")
 
     def _return_to(self, field: str, target: int) -> Stop:
@@ -452,7 +450,7 @@ class Simulation(Displayed):
         """Report the stop to the caller and to the listeners."""
         where, because = ("", "") if point is None else self.driver.engine.reason(point)
         self._sample()
-        phase = self.driver.engine.last_phase()[0] if why == "phase" else ""
+        phase = self.driver.engine.last_event().phase[0] if why == "phase" else ""
         stop = Stop(why, self.now_ps, self.events, where, point, because, phase)
         for moved, _ in list(self._listeners):
             moved(stop)
@@ -483,7 +481,9 @@ class Simulation(Displayed):
 
     def replica(self) -> Simulation:
         """A copy to look at the past in: it records nothing, and shows what this one has recorded."""
-        driver = Driver(self.driver.engine.replica(), self.driver.history.copy(), self.plugins)
+        driver = Driver(
+            self.driver.engine.copy(record=False, show=True), self.driver.history.copy(), self.plugins
+        )
         return self._of(driver, self._opened_alone)
 
     def fork_with(self, changes: Mapping[str, Any]) -> Simulation:
@@ -654,11 +654,11 @@ class Simulation(Displayed):
 
         self.clear()
         self.unwatch()
-        self.driver.engine.rewinding()
+        rewound = self.driver.engine.rewinding()
         try:
             go(self.driver, position)
         finally:
-            self.driver.engine.rewound()
+            rewound()
         self._points = points_of(self.driver, position.breakpoints)
         for text in position.watches:
             self.watch(text)
@@ -669,41 +669,6 @@ class Simulation(Displayed):
         from .position import start_hash
 
         return start_hash(self.driver)
-
-    def to_html(self, path: str | Path, *, live: bool | str = False) -> Path:
-        """Write one file that shows this run in any browser, without Python and without a network.
-
-        Parameters
-        ----------
-        path : str or Path
-            Written whole or not at all.
-        live : bool or str
-            Whether the page simulates, with our own Python in it: it opens at the present moment and does
-            what JupyterLab does, with the same results. Otherwise it plays what was recorded. ``"shared"``:
-            its Python is in a folder ``astranb-runtime`` beside it; another text: where it is.
-
-        Returns
-        -------
-        Path
-            The file.
-
-        Raises
-        ------
-        InputError
-            Nothing was recorded to play, the machine takes more memory than a page has, or the file
-            cannot be written.
-
-        Examples
-        --------
-        >>> import tempfile
-        >>> import astranb as anb
-        >>> sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("8 KiB", "ring"))
-        >>> sim.to_html(tempfile.mkdtemp() + "/ring.html", live="shared").name
-        'ring.html'
-        """
-        # Views are above: who wants a page loads them, and a simulation alone does not.
-        written: Path = import_module("astranb.widgets.files").files_of(self).to_html(path, live=live)
-        return written
 
     # Changing ----------------------------------------------------------------
 
@@ -938,12 +903,12 @@ class Simulation(Displayed):
         second), a text is compiled.
         """
         if callable(condition):
-            return self._add(breakpoints.called(condition))
+            return self._add(called(condition))
         return self._add(self.driver.engine.condition(condition))
 
     def break_at(self, time: int | str) -> Breakpoint:
         """Stop when everything up to a time has happened."""
-        return self._add(breakpoints.at_time(time))
+        return self._add(at_time(time))
 
     @property
     def breakpoints(self) -> list[Breakpoint]:
@@ -1031,8 +996,9 @@ class Simulation(Displayed):
         True
         """
         engine = self.driver.engine
-        unknown = () if engine.recording else engine.recorded(path)
-        return [name for name in engine.readers(path)[1] if name not in unknown]
+        found = engine.readable(path)
+        unknown = () if engine.recording else found.recorded
+        return [name for name in found.readers if name not in unknown]
 
     def paths(self, text: str = "", most: int = 50) -> list[str]:
         """Paths of objects that a text may stand for: the beginning of one, or a part of it.
@@ -1048,12 +1014,12 @@ class Simulation(Displayed):
         ['gpu[5].hbm.0', 'gpu[5].hbm.1', 'gpu[5].hbm.2']
         """
         engine = self.driver.engine
-        return list(islice(complete(text, engine.objects, engine.part_kinds, engine.parts), most))
+        return list(islice(complete(text, engine.objects, engine.traits.part_kinds, engine.parts), most))
 
     def fields(self, path: str) -> list[str]:
         """Return the fields of an object that :meth:`break_when` accepts; empty where there are none."""
         try:
-            return list(self.driver.engine.fields(path))
+            return list(self.driver.engine.readable(path).fields)
         except InputError:
             return []
 
@@ -1111,16 +1077,16 @@ class Simulation(Displayed):
         Returns
         -------
         pandas.DataFrame
-            A column in ps for each cause (``engine.losses`` says what each means). A row's causes add
+            A column in ps for each cause (``engine.traits.losses`` says what each means). A row's causes add
             up to its ``time_ps``: the time of the run, for a GPU by cache lines that times its number of
             thread blocks.
         """
         import pandas as pd
 
         engine = self.driver.engine
-        chosen = per or engine.lost_per[0]
-        if chosen not in engine.lost_per:
-            hint = " or ".join(f"per {name}" for name in engine.lost_per)
+        chosen = per or engine.traits.lost_per[0]
+        if chosen not in engine.traits.lost_per:
+            hint = " or ".join(f"per {name}" for name in engine.traits.lost_per)
             raise InputError(f"lost time per {per!r}", where="lost_time", hint=hint)
         return pd.DataFrame(engine.lost_time(chosen))
 
@@ -1192,7 +1158,7 @@ class Simulation(Displayed):
         if path:
             return _with_bar(self.asked(path, value), "what if")
         engine = self.driver.engine
-        if not engine.quick:
+        if not engine.traits.quick:
             return WhatIf(engine.suggest(self.critical_path()))
         whole = self
         if not self.finished:
@@ -1220,11 +1186,11 @@ class Simulation(Displayed):
         question = engine.question(path, value if value != "" else usual)
 
         def work() -> Generator[float, None, Change]:
-            copy = self.fork(record=engine.quick)  # the simulation may go on meanwhile
+            copy = self.fork(record=engine.traits.quick)  # the simulation may go on meanwhile
             yield 0.0
             base = copy
             if not copy.finished:
-                base = copy.fork(record=engine.quick)
+                base = copy.fork(record=engine.traits.quick)
                 yield from base._to_the_end(0.0, 0.3, self.events)  # noqa: SLF001 - its own class
             search, path_of_base = base._search_path(), None  # noqa: SLF001 - its own class
             while path_of_base is None:
@@ -1232,7 +1198,7 @@ class Simulation(Displayed):
                     yield 0.3 + 0.3 * next(search)
                 except StopIteration as found:
                     path_of_base = found.value
-            fork = copy.fork(record=engine.quick)
+            fork = copy.fork(record=engine.traits.quick)
             fork.reset()
             changes = list(question.edits())
             for edit in changes:
@@ -1244,7 +1210,7 @@ class Simulation(Displayed):
                     fork.driver.edit(dataclasses.replace(rest, events=fork.events, at_ps=fork.now_ps))
             yield from fork._to_the_end(0.6, 0.4, base.events)  # noqa: SLF001 - its own class
             change = dataclasses.replace(question.about(path_of_base), exact_ps=fork.result.time_ps)
-            if not engine.quick:
+            if not engine.traits.quick:
                 return change
             was, now = path_of_base.by_cause(), fork.critical_path().by_cause()
             causes = tuple((name, was.get(name, 0), now.get(name, 0)) for name in {**was, **now})

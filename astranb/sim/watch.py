@@ -62,7 +62,7 @@ class Watch(Displayed):
         if not dot:
             raise InputError(f"{what!r} is not <path>.<field>", where="watch", hint="write <path>.waiting")
         engine = sim.engine
-        place, readers = engine.readers(path)
+        place, _, readers, _ = engine.readable(path)
         known = sim.watchable(path)
         if name not in known:
             if name in readers:

@@ -83,7 +83,7 @@ class Workbench(anywidget.AnyWidget, Bench, Files):
         self._displayed_s = time()
         data, metadata = bundle if isinstance(bundle, tuple) else (bundle, {})
         text = repr(self)
-        if self.sim.engine.quick:
+        if self.sim.engine.traits.quick:
             text += f"\n{self.sim.result.summary()}"
         return {**data, "text/plain": text, "image/svg+xml": self.to_svg()}, metadata
 

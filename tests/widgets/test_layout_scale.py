@@ -12,8 +12,8 @@ import pytest
 
 import astranb as anb
 from astranb.collectives import Collective
-from astranb.export.layout.bundles import bundle_of, describe
-from astranb.export.layout.layout import Layout, lay_out
+from astranb.drawing.layout.bundles import bundle_of, describe
+from astranb.drawing.layout.layout import Layout, lay_out
 from astranb.infragraph import Infra, blueprint
 from astranb.widgets.feed.lines import used_links
 

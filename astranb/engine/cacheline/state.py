@@ -80,8 +80,7 @@ class CacheLineState:
 
     fidelity = "cacheline"
     units: ClassVar[Mapping[str, str]] = UNITS
-    slice_events = 32_768
-    replay_bytes = 32
+    shortcut = None
     as_of_ps = -1
 
     def __init__(
@@ -224,14 +223,6 @@ class CacheLineState:
         self.machine = self.machine.resized(sizes)
 
     @property
-    def begins_anew(self) -> bool:
-        """Whether it is at a start that can be made again: here it is kept as a copy."""
-        return False
-
-    def begin_anew(self) -> None:
-        """Do nothing: the start is kept as a copy."""
-
-    @property
     def state_bytes(self) -> int:
         """Bytes of the simulated state."""
         return self.machine.state_bytes
@@ -239,10 +230,6 @@ class CacheLineState:
     def digest(self) -> str:
         """Hash everything simulated (32 hex digits); the recording is no part of it."""
         return state_hash(self.machine)
-
-    def finish(self) -> bool:
-        """Do nothing: there is no faster method than to handle one event after another."""
-        return False
 
     def go(self, *, steps: int, closely: bool, until_ps: int | None = None, **most: int) -> int:
         """Handle events up to the limits, which count from the start of the run."""

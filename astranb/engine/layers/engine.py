@@ -28,7 +28,7 @@ __all__ = ["LayerEngine"]
 class LayerEngine(LayerState):
     """A run of ASTRA-sim 1.0's layer tables: passes of a training loop, chunks of collectives."""
 
-    kinds: ClassVar[Sequence[str]] = tuple(EVENTS)
+    traits: ClassVar = LayerState.traits._replace(event_kinds=tuple(EVENTS))
     field_names = FIELDS
     inspectors = inspection.INSPECTORS
     example = "rank[0].waiting > 0"
@@ -44,9 +44,9 @@ class LayerEngine(LayerState):
     recorded_flights = flights.recorded_flights
     flights = flights.flights
 
-    def copy(self, *, record: bool = True) -> Self:
+    def copy(self, *, record: bool = True, show: bool = False) -> Self:
         """An independent engine in the same state."""
-        del record  # what is recorded is small
+        del record, show  # what is recorded is small
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
         other.run, other.edits, other.as_of_ps = self.run.copy(), list(self.edits), -1
@@ -90,11 +90,6 @@ class LayerEngine(LayerState):
                 continue
             found[word] = partial(_read, where)
         return place.path, found
-
-    def recorded(self, path: str) -> frozenset[str]:
-        """None: whatever can be watched is known without a recording."""
-        del path
-        return frozenset()
 
     def parameters(self, path: str) -> list[Parameter]:
         """Return the parameters of an object with their values now."""

@@ -42,7 +42,7 @@ _PLACES = ("CPU", "GPU", "network", "network, in the background", "receives", "l
 class MessageEngine(MessageState):
     """A run of ASTRA-sim 2.0's workloads: operations, chunks of collectives, messages."""
 
-    kinds: ClassVar[Sequence[str]] = tuple(EVENTS)
+    traits: ClassVar = MessageState.traits._replace(event_kinds=tuple(EVENTS))
     stands_for: ClassVar[int] = 1
     field_names = FIELDS
     inspectors = inspection.INSPECTORS
@@ -87,9 +87,14 @@ class MessageEngine(MessageState):
         rows = self.machine.operations
         return int(np.bincount(rows.npu, rows.duration_ns.astype(float)).max(initial=0.0)) * 1000
 
-    def copy(self, *, record: bool = True) -> Self:
+    @property
+    def shortcut(self) -> Self:  # type: ignore[override] # what it can do at once is what it is asked
+        """Itself: a folded run goes to its end, and makes its start again."""
+        return self
+
+    def copy(self, *, record: bool = True, show: bool = False) -> Self:
         """An independent engine in the same state."""
-        del record  # what is recorded is small
+        del record, show  # what is recorded is small
         return type(self)(
             self.run.copy(), self.title, self.collective, self._about, self._base_ns, self.edits,
             None if self.routed is None else self.routed.copy(),

@@ -17,7 +17,16 @@ from astranb.engine.breakpoints import Breakpoint, ConditionField
 from astranb.engine.critical_path import CriticalPath
 from astranb.engine.edits import Edit
 from astranb.engine.jobs import job_rows
-from astranb.engine.protocol import Bound, Replica, Rows
+from astranb.engine.protocol import (
+    Bound,
+    CollectiveFacts,
+    LastEvent,
+    Readable,
+    Replica,
+    Rows,
+    Shortcut,
+    Traits,
+)
 from astranb.engine.what_if import Change
 from astranb.workload.astrasim2 import PlacedJob
 
@@ -57,27 +66,29 @@ class OperationEngine(OperationRun):
     """Base of both engines of operations; see :class:`~.protocol.Engine`."""
 
     fidelity: str = "analytical"
-    slice_events = 131_072
-    replay_bytes = 8
-    quick = True
-    counted_bytes: ClassVar[Mapping[str, int]] = {}
     collective: tuple[str, int, int] | None
     roundings = None
-    unchecked_text = ""
-    losses: ClassVar[Mapping[str, str]] = LOSSES
-    lost_per: ClassVar[Sequence[str]] = ("rank",)
-    part_kinds: ClassVar[Collection[str]] = ("op", "dim")
-    shown: ClassVar[Sequence[tuple[str, str, str, bool]]] = (
-        ("Ranks: end", "ranks", "end_ps", True),
-        ("Ranks: compute", "ranks", "compute_ps", True),
-        ("Ranks: exposed communication", "ranks", "exposed_comm_ps", True),
-        ("Ranks: idle", "ranks", "idle_ps", True),
-        ("Operations: how long", "operations", "lasts_ps", True),
-        ("Collectives: how long", "collectives", "lasts_ps", True),
-        ("Phases of chunks: under way", "dimensions", "phases_ps", False),
-        ("Phases of chunks: queued", "dimensions", "queued_ps", False),
-        ("Dimensions: bytes", "dimensions", "bytes", False),
-        ("Links: time busy", "links", "busy_ps", True),
+    shortcut: Shortcut | None = None
+    traits: ClassVar[Traits] = Traits(
+        slice_events=131_072,
+        replay_bytes=8,
+        quick=True,
+        event_kinds=(),
+        part_kinds=("op", "dim"),
+        losses=LOSSES,
+        lost_per=("rank",),
+        shown=(
+            ("Ranks: end", "ranks", "end_ps", True),
+            ("Ranks: compute", "ranks", "compute_ps", True),
+            ("Ranks: exposed communication", "ranks", "exposed_comm_ps", True),
+            ("Ranks: idle", "ranks", "idle_ps", True),
+            ("Operations: how long", "operations", "lasts_ps", True),
+            ("Collectives: how long", "collectives", "lasts_ps", True),
+            ("Phases of chunks: under way", "dimensions", "phases_ps", False),
+            ("Phases of chunks: queued", "dimensions", "queued_ps", False),
+            ("Dimensions: bytes", "dimensions", "bytes", False),
+            ("Links: time busy", "links", "busy_ps", True),
+        ),
     )
     count_names: ClassVar[Sequence[str]]
     field_names: ClassVar[Mapping[str, Mapping[str, Any]]]
@@ -89,27 +100,17 @@ class OperationEngine(OperationRun):
     # Moving ------------------------------------------------------------------
 
     @property
-    def bus_factor(self) -> float | None:
-        """The factor from algorithm to bus bandwidth of the only collective; None for a workload."""
+    def collective_facts(self) -> CollectiveFacts:
+        """The factor of the only collective's bus bandwidth."""
         from astranb.collectives import COLLECTIVES
 
-        return None if self.collective is None else COLLECTIVES[self.collective[0]].busbw(self.collective[2])
-
-    @property
-    def begins_anew(self) -> bool:
-        """Whether it is at a start that can be made again: here it is kept as a copy."""
-        return False
-
-    def begin_anew(self) -> None:
-        """Do nothing: the start is kept as a copy."""
+        if self.collective is None:
+            return CollectiveFacts()
+        return CollectiveFacts(COLLECTIVES[self.collective[0]].busbw(self.collective[2]))
 
     @abstractmethod
-    def copy(self, *, record: bool = True) -> Self:
+    def copy(self, *, record: bool = True, show: bool = False) -> Self:
         """An independent engine in the same state."""
-
-    def finish(self) -> bool:
-        """Do nothing: there is no faster method than to handle one event after another."""
-        return False
 
     def counts(self) -> dict[str, int]:
         """Every count that moments are named by."""
@@ -136,15 +137,9 @@ class OperationEngine(OperationRun):
         """Hash everything simulated, and nothing that is only recorded (32 hex digits)."""
         return digest(self._simulated())
 
-    def rewinding(self) -> None:
+    def rewinding(self) -> Callable[[], None]:
         """Do nothing: what is recorded goes back with the state."""
-
-    def rewound(self) -> None:
-        """Do nothing."""
-
-    def replica(self) -> Self:
-        """A copy to look at the past in."""
-        return self.copy()
+        return lambda: None
 
     def recording_switched(self, *, on: bool) -> Edit | None:
         """Raise InputError: a run of operations records from its start, or not at all.
@@ -181,7 +176,7 @@ class OperationEngine(OperationRun):
     def reason(self, point: Breakpoint) -> tuple[str, str]:
         """Where a breakpoint was hit, and what was found there."""
         found = breakpoints.found_at(point, self.owners)
-        return point.object, found or ("" if point.at_ps is not None else self.narrate())
+        return point.object, found or ("" if point.at_ps is not None else self._narrate())
 
     def condition(self, text: str) -> Breakpoint:
         """Stop when a condition on a field becomes true."""
@@ -206,6 +201,15 @@ class OperationEngine(OperationRun):
     def readers(self, path: str) -> tuple[str, dict[str, Callable[[Any], float]]]:
         """An object's full path, and what can be watched of it."""
 
+    def recorded(self, path: str) -> Collection[str]:
+        """None: whatever can be watched is known without a recording."""
+        del path
+        return ()
+
+    @abstractmethod
+    def concerned(self) -> str:
+        """The rank that the last event was about; empty where it is not known."""
+
     @abstractmethod
     def happened(self, watch: Any) -> str:
         """Describe what was reported last."""
@@ -229,9 +233,11 @@ class OperationEngine(OperationRun):
         dims = range(len(self.about.topology))
         return {"op": (self.about.path(row) for row in rows), "dim": (f"{path}.dim[{d}]" for d in dims)}
 
-    def fields(self, path: str) -> Sequence[str]:
-        """Return the fields of an object that a condition may name."""
-        return tuple(self.field_names.get(self.resolve(path).kind, ()))
+    def readable(self, path: str) -> Readable:
+        """Return the fields of an object for breakpoints and watches."""
+        fields = tuple(self.field_names.get(self.resolve(path).kind, ()))
+        full, readers = self.readers(path)
+        return Readable(full, fields, readers, self.recorded(path))
 
     def numbers(self, path: str) -> dict[str, Any]:
         """Every number of an object that conditions and watches may name."""
@@ -252,17 +258,17 @@ class OperationEngine(OperationRun):
         found.setdefault("in_flight_count", len(found["in_flight"]))
         return found
 
-    def narrate(self) -> str:
-        """Describe the last event in one line."""
+    def last_event(self) -> LastEvent:
+        """Describe the last event; without a phase, because those of chunks overlap."""
+        return LastEvent(self._narrate(), self.concerned(), ("", 0, 0))
+
+    def _narrate(self) -> str:
+        """Describe in one line what happened last."""
         events, watch = self.count("events"), self.machine.watch[0]
         if not events:
             return "nothing has happened yet"
         reported = watch.what >= 0 and watch.step == events - 1
         return f"{format_time(self.now_ps)}: {self.happened(watch) if reported else f'event {events:,}'}"
-
-    def last_phase(self) -> tuple[str, int, int]:
-        """No name: phases are those of chunks, and :meth:`narrate` says which has ended."""
-        return "", 0, 0
 
     # Results -----------------------------------------------------------------
 
@@ -287,14 +293,11 @@ class OperationEngine(OperationRun):
             return {**found, "layers": reason}
         return {**found, "links": "a layer table's network has dimensions and no single links"}
 
-    def by_line(self, path: CriticalPath | None = None) -> Rows:
-        """Raise InputError: operations of a workload have no lines of a program."""
+    def by_program(self, part: str, path: CriticalPath | None = None) -> Rows:
+        """Raise InputError: operations have no lines of a program, and their phases overlap."""
         del path
-        raise InputError(self.absent["lines"], where="by_line")
-
-    def by_phase(self, path: CriticalPath | None = None) -> Rows:
-        """Raise InputError: phases are those of chunks, which pass at the same time."""
-        del path
+        if part == "line":
+            raise InputError(self.absent["lines"], where="by_line")
         hint = "to_dataframe('phases') has each of them, critical_path() what took the time"
         raise InputError("phases of chunks pass at the same time", where="by_phase", hint=hint)
 
@@ -455,7 +458,7 @@ class OperationEngine(OperationRun):
         return self.critical_path()
 
     def lost_time(self, per: str) -> dict[str, Any]:
-        """Columns: ``rank``, ``time_ps`` and a column in ps for each of :attr:`losses`."""
+        """Columns: ``rank``, ``time_ps`` and a column in ps for each of the losses."""
         del per
         times = lost_times(self)
         columns: dict[str, Any] = {

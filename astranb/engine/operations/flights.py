@@ -74,7 +74,7 @@ class Recorded:
 
 @dataclass(frozen=True)
 class LinkGraph:
-    """NPUs, switches and links of a network: what :func:`astranb.export.layout.lay_out` places.
+    """NPUs, switches and links of a network: what :func:`astranb.drawing.layout.lay_out` places.
 
     Attributes
     ----------

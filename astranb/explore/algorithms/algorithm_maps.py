@@ -130,8 +130,8 @@ class AlgorithmMap(Displayed):
         InputError
             The algorithm is not in the map, or the file cannot be written.
         """
-        from astranb.export.algorithm_chart import algorithm_chart
-        from astranb.export.svg_files import svg_of
+        from astranb.drawing.algorithm_chart import algorithm_chart
+        from astranb.drawing.svg_files import svg_of
 
         if algorithm and algorithm not in set(self.table["algorithm"]):
             hint = near(algorithm, sorted(set(self.table["algorithm"])))

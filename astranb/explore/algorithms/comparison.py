@@ -68,7 +68,7 @@ def best_algorithm(
         One row for each algorithm and protocol, the fastest first: ``algorithm``, ``protocol``,
         ``size_bytes``, ``time_ps``, ``algbw_Bps``, ``busbw_Bps``, ``slower`` (times the fastest), ``events``,
         ``reason`` (why it could not run; its times are missing then). Tables of several sizes
-        make a figure: :func:`astranb.export.figures.latency_curve`.
+        make a figure: :func:`astranb.drawing.figures.latency_curve`.
 
     Raises
     ------

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
-from astranb import __version__
 from astranb.core.document import read_document
 from astranb.core.errors import AstranbError, InputError, near
+from astranb.core.version import __version__
 from astranb.explore.options.inputs import Subject, simulation_of, step_of
 from astranb.explore.options.model import NETWORK_OPTIONS, sharing_steps
 from astranb.explore.options.run_options import FILE_WORDS, options_of

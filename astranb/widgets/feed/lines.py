@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from astranb.drawing.layout import Layout, bundle_name, bundle_of, describe, lay_out
 from astranb.engine.cacheline import FLIGHT_KINDS, SPAN, SPAN_STATES, CacheLineEngine
-from astranb.export.layout import Layout, bundle_name, bundle_of, describe, lay_out
 from astranb.gpu import tables as t
 from astranb.widgets.session import Session
 

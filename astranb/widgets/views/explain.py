@@ -43,7 +43,7 @@ def lost_time(feed: Feed, content: dict[str, Any]) -> Message:
     """Time lost per cause by the selected object, by all where it has none: ``path``, ``at_ps``."""
     sim, path = _there(feed, content), str(content.get("path", ""))
     times, name = (_of_blocks if sim.fidelity == "cacheline" else _of_ranks)(sim, path)
-    losses = sim.engine.losses.items()
+    losses = sim.engine.traits.losses.items()
     sums = sorted(zip(times.sum(axis=0).tolist(), losses, strict=True), reverse=True)
     rows = [{"cause": cause, "means": means, "ps": ps} for ps, (cause, means) in sums if ps]
     return {"of": name, "parts": len(times), "total_ps": int(times.sum()), "rows": rows}, []
@@ -78,7 +78,7 @@ def _of_ranks(sim: Simulation, path: str) -> tuple[np.ndarray, str]:
 def found_path(feed: Feed, content: dict[str, Any]) -> tuple[bool, float, Any]:
     """Return whether the critical path up to the cursor is found, the progress, and the run with its path."""
     sim = _there(feed, content)
-    if sim.engine.quick:
+    if sim.engine.traits.quick:
         return True, 1.0, (sim, sim.critical_path())
 
     def search() -> Generator[float, None, tuple[Simulation, CriticalPath]]:
@@ -172,7 +172,7 @@ def what_if(feed: Feed, content: dict[str, Any]) -> Message:
 
 
 def _quick(sim: Simulation) -> bool:
-    return bool(sim.engine.quick and sim.events <= QUICK_EVENTS)
+    return bool(sim.engine.traits.quick and sim.events <= QUICK_EVENTS)
 
 
 def what_if_run(feed: Feed, content: dict[str, Any]) -> Message:

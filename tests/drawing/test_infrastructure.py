@@ -15,10 +15,10 @@ import pytest
 import astranb as anb
 from astranb.core.errors import InputError
 from astranb.core.svg import SvgBox, SvgLine, Text
-from astranb.export.layout import lay_out
-from astranb.export.map import map_of
+from astranb.drawing.layout import lay_out
+from astranb.drawing.map import map_of
 from astranb.net import compile_fabric
-from tests.export.support import MARKUP, hostile_simulation
+from tests.drawing.support import MARKUP, hostile_simulation
 
 FOUR = Path(__file__).resolve().parents[2] / "tutorials" / "data" / "four_a100_nccl_topology.xml"
 

@@ -16,7 +16,7 @@ from astranb.core.colours import DARK, LIGHT
 from astranb.core.errors import InputError
 from astranb.export import figures
 from astranb.gpu import preset
-from tests.export.support import HOSTILE, hostile_simulation
+from tests.drawing.support import HOSTILE, hostile_simulation
 
 
 def data_of(figure: Any, glyph: type) -> list[dict[str, Any]]:

@@ -14,12 +14,12 @@ from contextlib import suppress
 from html import escape
 from typing import Any
 
-from astranb import __version__
 from astranb.browser import packed as compressed
 from astranb.core.colours import DARK, LIGHT, Colours
 from astranb.core.errors import AstranbError
 from astranb.core.svg import to_svg
 from astranb.core.units import format_time
+from astranb.core.version import __version__
 
 from .assets import ENTRY, PLAYER, STYLES
 from .feed import QUICK_EVENTS, AnyFeed, Columns, answers
@@ -28,7 +28,7 @@ from .plugged import module_texts
 from .recording import FREE, record
 from .views import always, answers_of, offline_questions
 
-__all__ = ["VARIABLES", "answers", "packed", "page", "wrapped"]
+__all__ = ["VARIABLES", "answers", "offline_page", "packed", "wrapped"]
 
 _MOST_OBJECTS = 300  # some ms each
 _MOST_EARLIER = 320  # inspections of the main objects before the end
@@ -55,7 +55,7 @@ VARIABLES: dict[str, str] = {
 """JupyterLab's variables that the style sheets use, by what takes their place."""
 
 
-def page(feed: AnyFeed, *, most: int, panels: dict[str, Any], selection: str) -> str:
+def offline_page(feed: AnyFeed, *, most: int, panels: dict[str, Any], selection: str) -> str:
     """Write a page that plays a run up to now.
 
     Parameters

@@ -11,7 +11,7 @@ import astranb as anb
 from astranb.cli import main
 from astranb.core.errors import InputError
 from astranb.core.svg import Circle, Polygon
-from astranb.export.memory_chart import memory_picture
+from astranb.drawing.memory_chart import memory_picture
 from astranb.workload.models import Parallelism, workload
 
 
