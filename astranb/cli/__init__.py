@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NoReturn
 from astranb.core.interrupt import EXIT_CODE, MESSAGE, run_interruptible
 
 if TYPE_CHECKING:
-    from astranb.explore.options.arguments import Parser
+    from astranb.explore.options import Parser
 
 __all__ = ["entry", "main", "parser"]
 
@@ -125,7 +125,7 @@ def entry() -> NoReturn:
 def parser() -> Parser:
     """Return the parser of all commands."""
     from astranb.core.version import __version__
-    from astranb.explore.options.arguments import Parser
+    from astranb.explore.options import Parser
 
     top = Parser(
         prog="astranb", description="An exact simulator of distributed machine learning.", allow_abbrev=False

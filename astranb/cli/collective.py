@@ -9,14 +9,7 @@ from typing import Any
 
 from astranb.core.errors import InputError
 from astranb.core.units import format_bytes
-from astranb.explore.options.arguments import (
-    algorithm_of,
-    collective_of,
-    flag_of,
-    given,
-    is_contract,
-    params_of,
-)
+from astranb.explore.options import algorithm_of, collective_of, flag_of, given, is_contract, params_of
 from astranb.hardware import DEFAULT_GPU
 
 from . import synthesis
@@ -143,7 +136,7 @@ def _export(args: argparse.Namespace) -> Report:
 def _export_for(args: argparse.Namespace) -> Report:
     """Write what ``astranb run`` simulates on an infrastructure."""
     from astranb.explore import export_algorithm
-    from astranb.explore.options.inputs import collective_asked
+    from astranb.explore.options import collective_asked
     from astranb.net import Network
 
     if not is_contract(args.collective):

@@ -74,7 +74,7 @@ def _from(args: argparse.Namespace) -> Report:
         return _from_timings(args)
     from astranb.explore import compare_to_measured, preset_from
     from astranb.gpu import read_measured, write_preset
-    from astranb.hardware.reader import unit_of
+    from astranb.hardware import unit_of
 
     measured = read_measured(args.file)
     made = preset_from(measured, like=args.like, name=args.name, infra=args.infra)
@@ -105,8 +105,7 @@ def _from(args: argparse.Namespace) -> Report:
 def _from_timings(args: argparse.Namespace) -> Report:
     """Fit what kernels achieve to timings of them."""
     from astranb.core.errors import InputError
-    from astranb.hardware import PRESETS, gpu_named, read_gpu
-    from astranb.hardware.reader import checked_name, write_device_file
+    from astranb.hardware import PRESETS, checked_name, gpu_named, read_gpu, write_device_file
     from astranb.workload.kernels import fitted_document, gpu_of_file
 
     if args.infra is not None:

@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from astranb.core.errors import InputError
 from astranb.core.units import size_bytes, time_ps
-from astranb.explore.options.arguments import given, positive, whole
-from astranb.explore.options.inputs import network_of
-from astranb.explore.options.model import MODEL_OPTIONS, times_of
+from astranb.explore.options import MODEL_OPTIONS, given, network_of, positive, times_of, whole
 from astranb.hardware import DEFAULT_GPU
 
 from .arguments import add_command

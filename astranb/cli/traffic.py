@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from astranb.core.errors import InputError
 from astranb.core.units import format_bytes, format_time
-from astranb.explore.options.arguments import algorithm_of, flag_of
-from astranb.explore.options.inputs import network_of, simulation_of
-from astranb.explore.options.run_options import add_options
+from astranb.explore.options import add_options, algorithm_of, flag_of, network_of, simulation_of
 
 from .arguments import add_command, add_output, add_verbs
 from .printing import Report, summary_lines

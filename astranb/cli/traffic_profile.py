@@ -7,15 +7,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 from astranb.core.errors import InputError
 from astranb.core.units import size_bytes
-from astranb.explore.options.arguments import flag_of, function_of, given, positive, whole
-from astranb.explore.options.model import (
+from astranb.explore.options import (
     DEGREES,
     MODEL_OPTIONS,
     add_model_options,
     degrees_of,
+    flag_of,
+    function_of,
+    given,
     memory_limit_of,
+    positive,
     times_of,
     traced_degrees,
+    whole,
     workload_of,
 )
 from astranb.hardware import DEFAULT_GPU

@@ -13,8 +13,7 @@ from astranb.core.colours import MEMORY_COLOURS, Colours
 from astranb.core.errors import InputError
 from astranb.core.svg import Circle, Picture, Polygon, Shape, SvgBox, SvgLine, Text
 from astranb.core.units import format_time
-from astranb.engine.operations.footprint import footprint_of, fullest_in, fullest_rank, held_by
-from astranb.engine.operations.run import OperationRun
+from astranb.engine.operations import OperationRun, footprint_of, fullest_in, fullest_rank, held_by
 from astranb.sim import Simulation
 
 from .svg_files import svg_of

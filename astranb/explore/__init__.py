@@ -59,6 +59,5 @@ if TYPE_CHECKING:
     from .synthesis.synthesizer import Synthesis as Synthesis
     from .synthesis.synthesizer import synthesize as synthesize
 
-
 # The options of ``astranb run`` are in a folder of this one: the command line must not load all of it.
 __getattr__, __dir__ = lazy(__name__)

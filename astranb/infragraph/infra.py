@@ -19,8 +19,7 @@ from astranb.core.document import DocumentSource, Place, form_of
 from astranb.core.errors import InputWarning
 from astranb.core.extras import needs_extra
 from astranb.core.files import whole_file
-from astranb.hardware import read_gpu
-from astranb.hardware.reader import is_file_name
+from astranb.hardware import is_file_name, read_gpu
 
 from .annotate import Annotations, read_annotations
 from .expand import expand_edges, expand_nodes

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from astranb.core.errors import InputError, near
-from astranb.hardware.reader import device_file, device_names, quantity, read_device_file, words
+from astranb.hardware import device_file, device_names, quantity, read_device_file, words
 
 from .link_properties import LATEST_PS, LINK_PROPERTIES, LinkProperty
 

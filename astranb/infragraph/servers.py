@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from astranb.core.document import read_document
-from astranb.hardware.reader import FOLDER, check_header, quantity, read_section, words
+from astranb.hardware import FOLDER, check_header, quantity, read_section, words
 
 __all__ = [
     "NOTES",

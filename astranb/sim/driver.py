@@ -5,10 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from astranb.engine.breakpoints import Breakpoint
-from astranb.engine.edits import Edit
-from astranb.engine.protocol import Engine
-from astranb.engine.stops import BREAK, DEADLOCK, ENDED, EXHAUSTED, REACHED, STEPS, STRANDED, TIME, TOO_LATE
+from astranb.engine import (
+    BREAK,
+    DEADLOCK,
+    ENDED,
+    EXHAUSTED,
+    REACHED,
+    STEPS,
+    STRANDED,
+    TIME,
+    TOO_LATE,
+    Breakpoint,
+    Edit,
+    Engine,
+)
 
 from .history import Checkpoint, History
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, Final
 from astranb.core.errors import InputError
 from astranb.core.file_formats import is_task_graph
 from astranb.core.units import format_bytes
-from astranb.engine.fidelity import fidelity_of
+from astranb.engine import fidelity_of
 
 # Engines, inputs and infrastructures are imported where they are chosen: a run pays for its own only.
 if TYPE_CHECKING:
     from astranb.collectives import Collective
+    from astranb.engine import Engine
     from astranb.engine.cacheline import Graph
-    from astranb.engine.protocol import Engine
-    from astranb.gpu.chosen import GpuChoice
+    from astranb.gpu import GpuChoice
     from astranb.hardware import Gpu
     from astranb.infragraph import Infra
     from astranb.net import Network as Options
@@ -66,7 +66,7 @@ def open_engine(
         what = dataclasses.replace(what, unchecked=True)
     chosen = fidelity_of(fidelity, collective=subject in ("collective", "graph"))
     if subject in _PLACED:
-        from astranb.gpu.chosen import chosen_preset
+        from astranb.gpu import chosen_preset
 
         given = chosen_preset(gpu)[0]
         name = (given.like or given.name) if given else None
@@ -76,9 +76,8 @@ def open_engine(
         what = what.on(_network(infra, name), kernels, by_lines=chosen == "cacheline")
         gpu = gpu if chosen == "cacheline" else None  # its computations have their durations already
     if chosen == "cacheline":
-        from astranb.engine.cacheline.assumptions import presets_of
-        from astranb.engine.cacheline.inputs import CacheLineInputs
-        from astranb.gpu.chosen import chosen_preset
+        from astranb.engine.cacheline import CacheLineInputs, presets_of
+        from astranb.gpu import chosen_preset
         from astranb.net import Network as Options
         from astranb.net import compile_fabric
 
@@ -111,13 +110,13 @@ def open_engine(
         if start is not None:
             hint = "use fidelity='cacheline', or a workload of operations"
             raise InputError("one rank of a layer table represents all", where="start", hint=hint)
-        from astranb.engine.layers.inputs import LayerInputs
+        from astranb.engine.layers import LayerInputs
 
         congestion = what.congestion if fidelity is None else chosen == "congestion"
         layered = what.network if infra is None else _layered(infra)
         described = dataclasses.replace(what, network=layered, congestion=congestion)
         return LayerInputs(described, record).engine()
-    from astranb.engine.messages.inputs import MessageInputs
+    from astranb.engine.messages import MessageInputs
 
     collective = None
     if subject == "collective":

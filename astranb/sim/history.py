@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from astranb.engine.protocol import Movable
+from astranb.engine import Movable
 
 __all__ = ["Checkpoint", "History"]
 

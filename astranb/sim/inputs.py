@@ -15,9 +15,9 @@ from astranb.core.errors import InputError
 
 # Engines and inputs are imported where they are needed: a run pays for its own only.
 if TYPE_CHECKING:
-    from astranb.engine.cacheline.inputs import CacheLineInputs
-    from astranb.engine.layers.inputs import LayerInputs
-    from astranb.engine.messages.inputs import MessageInputs
+    from astranb.engine.cacheline import CacheLineInputs
+    from astranb.engine.layers import LayerInputs
+    from astranb.engine.messages import MessageInputs
 
     Inputs = CacheLineInputs | LayerInputs | MessageInputs
 
@@ -31,16 +31,16 @@ def inputs_of(engine: Any) -> tuple[str, Inputs]:
     from astranb.engine.cacheline import CacheLineEngine
 
     if isinstance(engine, CacheLineEngine):
-        from astranb.engine.cacheline.inputs import CacheLineInputs
+        from astranb.engine.cacheline import CacheLineInputs
 
         return "cacheline", CacheLineInputs.of(engine)
     from astranb.engine.messages import MessageEngine
 
     if isinstance(engine, MessageEngine):
-        from astranb.engine.messages.inputs import MessageInputs
+        from astranb.engine.messages import MessageInputs
 
         return "messages", MessageInputs.of(engine)
-    from astranb.engine.layers.inputs import LayerInputs
+    from astranb.engine.layers import LayerInputs
 
     return "layers", LayerInputs.of(engine)
 
@@ -48,14 +48,14 @@ def inputs_of(engine: Any) -> tuple[str, Inputs]:
 def root_of(engine: str) -> type[Inputs]:
     """Return the class of the inputs of an engine."""
     if engine == "cacheline":
-        from astranb.engine.cacheline.inputs import CacheLineInputs
+        from astranb.engine.cacheline import CacheLineInputs
 
         return CacheLineInputs
     if engine == "messages":
-        from astranb.engine.messages.inputs import MessageInputs
+        from astranb.engine.messages import MessageInputs
 
         return MessageInputs
-    from astranb.engine.layers.inputs import LayerInputs
+    from astranb.engine.layers import LayerInputs
 
     return LayerInputs
 
@@ -67,8 +67,7 @@ def kinds_of(engine: str) -> Kinds:
 
 def _layers() -> Kinds:
     from astranb.workload import astrasim1 as a1
-    from astranb.workload.astrasim1.loops import WrittenLoop
-    from astranb.workload.astrasim1.roofline import CountedWork, ProductWork, Roofline, Rooflines
+    from astranb.workload.astrasim1 import CountedWork, ProductWork, Roofline, Rooflines, WrittenLoop
 
     classes = [
         root_of("layers"), a1.HierarchicalNetwork, a1.Layer, a1.LayerAlgorithm, a1.LayerSystem, a1.LayerTable,
@@ -89,12 +88,10 @@ def _messages() -> Kinds:
 
 def _cache_lines() -> Kinds:
     from astranb import collectives as c
-    from astranb.collectives.language.layout import ChunkLayout
-    from astranb.collectives.language.reduction import Reduction
+    from astranb.collectives.language import ChunkLayout, Reduction
     from astranb.engine.cacheline import Graph
     from astranb.hardware import Gpu, GpuCosts, Host, Interconnect, Preset, Provenance
-    from astranb.net import Fault, Network
-    from astranb.net.roce import Dcqcn, Ecn, Pfc, Roce
+    from astranb.net import Dcqcn, Ecn, Fault, Network, Pfc, Roce
     from astranb.workload.astrasim2 import PlacedJob
 
     classes = [
@@ -119,7 +116,7 @@ def _operations() -> list[type]:
     """List the classes that the operations of ranks consist of."""
     from astranb.chakra import Distinct
     from astranb.workload import astrasim2 as a2
-    from astranb.workload.astrasim2.memory import Pool
+    from astranb.workload.astrasim2 import Pool
     from astranb.workload.kernels import Attention, Grid, Launch, Product, ShapedKernel
 
     return [
@@ -143,8 +140,7 @@ def _infra() -> dict[type, Form]:
 
 
 def _workload(document: Mapping[str, Any], decoder: Decoder, where: str) -> Any:
-    from astranb.workload.astrasim2 import Workload
-    from astranb.workload.astrasim2.checked import check_operations, check_shown, check_system
+    from astranb.workload.astrasim2 import Workload, check_operations, check_shown, check_system
 
     found = Workload(**decoder.fields(document, Workload, where))
     check_operations(found.operations, found.groups)
@@ -155,7 +151,7 @@ def _workload(document: Mapping[str, Any], decoder: Decoder, where: str) -> Any:
 
 def _graph(document: Mapping[str, Any], decoder: Decoder, where: str) -> Any:
     from astranb.engine.cacheline import Graph
-    from astranb.workload.astrasim2.checked import check_operations, check_shown, check_system
+    from astranb.workload.astrasim2 import check_operations, check_shown, check_system
 
     fields = decoder.fields(document, Graph, where)
     check_operations(fields["operations"], fields.get("groups", {}))
@@ -165,7 +161,7 @@ def _graph(document: Mapping[str, Any], decoder: Decoder, where: str) -> Any:
 
 
 def _layout(document: Mapping[str, Any], decoder: Decoder, where: str) -> Any:
-    from astranb.collectives.language.layout import ChunkLayout
+    from astranb.collectives.language import ChunkLayout
 
     return ChunkLayout(**decoder.fields(document, ChunkLayout, where)).checked()
 
@@ -193,7 +189,7 @@ def _collective_of(document: Mapping[str, Any], decoder: Decoder, where: str) ->
     rest = {name: value for name, value in document.items() if name not in ("algorithm", "contract")}
     fields = decoder.fields(rest, cls, where)
     if document.get("contract") is not None:
-        from astranb.collectives.language.layout import ChunkLayout
+        from astranb.collectives.language import ChunkLayout
 
         fields["contract"] = decoder.decode(document["contract"], ChunkLayout, f"{where}.contract")
     if isinstance(algorithm, dict) and algorithm.get("file") in decoder.files:

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from astranb.core.errors import InputError
 from astranb.core.progress import bar
-from astranb.engine.breakpoints import Breakpoint, check_point
+from astranb.engine import Breakpoint, check_point
 
 from .driver import Driver
 

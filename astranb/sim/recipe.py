@@ -33,7 +33,7 @@ from .position import Position, go, points_of, position_of, read_position
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from astranb.engine.breakpoints import Breakpoint
+    from astranb.engine import Breakpoint
 
 __all__ = ["Saved", "open_recipe", "recipe_of", "save"]
 

@@ -16,8 +16,7 @@ from astranb.core.units import format_time
 if TYPE_CHECKING:
     import pandas as pd
 
-    from astranb.engine.critical_path import CriticalPath
-    from astranb.engine.protocol import Engine
+    from astranb.engine import CriticalPath, Engine
 
 __all__ = ["Result"]
 

@@ -15,12 +15,24 @@ from astranb.core.errors import Deadlock, InputError, near
 from astranb.core.plugins import recorded
 from astranb.core.progress import bar
 from astranb.core.units import format_time, time_ps
-from astranb.engine.breakpoints import Breakpoint, at_time, called
-from astranb.engine.completion import complete
-from astranb.engine.edits import RECORD, REROUTE, Parameter, last_of_each, left_of
-from astranb.engine.stops import BREAK, ENDED, REACHED, TIME
-from astranb.engine.what_if import Change, WhatIf
-from astranb.engine.why import Why
+from astranb.engine import (
+    BREAK,
+    ENDED,
+    REACHED,
+    RECORD,
+    REROUTE,
+    TIME,
+    Breakpoint,
+    Change,
+    Parameter,
+    WhatIf,
+    Why,
+    at_time,
+    called,
+    complete,
+    last_of_each,
+    left_of,
+)
 from astranb.net import Network
 
 from . import variants
@@ -37,10 +49,9 @@ if TYPE_CHECKING:
 
     from astranb.collectives import ProgramSource
     from astranb.core.jit import Records
+    from astranb.engine import CriticalPath, Engine
     from astranb.engine.cacheline import Aggregate, CacheLineEngine, Contributions
-    from astranb.engine.critical_path import CriticalPath
-    from astranb.engine.protocol import Engine
-    from astranb.gpu.chosen import GpuChoice
+    from astranb.gpu import GpuChoice
     from astranb.workload.jobs import ClusterJob, Start
 
     from .position import Position

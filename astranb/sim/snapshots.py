@@ -22,7 +22,7 @@ from astranb.core.errors import InputError
 from astranb.core.files import whole_file
 from astranb.core.host import THREADS
 from astranb.core.number_files import arrays_of, bytes_of
-from astranb.engine.edits import Edit, is_rerouted
+from astranb.engine import Edit, is_rerouted
 
 if TYPE_CHECKING:
     from .driver import Driver

@@ -11,7 +11,7 @@ import numpy as np
 from astranb.core.display import Displayed
 from astranb.core.errors import InputError, near
 from astranb.core.units import format_time, time_ps
-from astranb.engine.breakpoints import with_unit
+from astranb.engine import with_unit
 
 from .replay import Replay
 

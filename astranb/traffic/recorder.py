@@ -11,10 +11,8 @@ import numpy as np
 
 from astranb.collectives import Collective
 from astranb.core.errors import InputError, near
-from astranb.engine.messages import MessageEngine, Run, group_shapes
-from astranb.engine.messages.tables import ON_NOTHING
-from astranb.net import compile_fabric
-from astranb.net.shape import Shape
+from astranb.engine.messages import ON_NOTHING, MessageEngine, Run, group_shapes
+from astranb.net import Shape, compile_fabric
 from astranb.sim import Simulation
 from astranb.workload.astrasim2 import (
     COLLECTIVE,
@@ -26,8 +24,8 @@ from astranb.workload.astrasim2 import (
     Operations,
     RankOperations,
     Workload,
+    durations_ns,
 )
-from astranb.workload.astrasim2.durations import durations_ns
 from astranb.workload.astrasim2.kinds import BROADCAST, INTER, ROUND_ROBIN
 
 from .graph import Label, MessageGraph

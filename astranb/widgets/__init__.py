@@ -13,12 +13,18 @@ from astranb.core.extras import needs_extra
 from astranb.core.lazy import lazy
 
 if TYPE_CHECKING:
+    from .corpus_page import write_corpus_report as write_corpus_report
     from .editor import Editor as Editor
+    from .files import files_of as files_of
     from .files import page as page
+    from .graph_page import write_graph as write_graph
     from .runs import Runs as Runs
     from .side_by_side import SideBySide as SideBySide
+    from .statistics_page import write_statistics as write_statistics
     from .study import Study as Study
+    from .study_page import write_study as write_study
     from .trace_graph import TraceGraph as TraceGraph
+    from .trace_page import write_trace_timeline as write_trace_timeline
     from .trace_timeline import TraceTimeline as TraceTimeline
     from .workbench import Workbench as Workbench
 

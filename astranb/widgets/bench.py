@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from astranb.core.errors import AstranbError, InputError, near
 from astranb.core.units import time_ps
-from astranb.engine.breakpoints import Breakpoint
-from astranb.engine.what_if import Change, WhatIf
-from astranb.engine.why import Why
+from astranb.engine import Breakpoint, Change, WhatIf, Why
 from astranb.sim import Comparison, ObjectView, Simulation, Stop, Watch
 
 from .connection import BrowserConnection
@@ -24,7 +22,7 @@ from .views import answers_of
 if TYPE_CHECKING:
     import pandas as pd
 
-    from astranb.engine.critical_path import CriticalPath
+    from astranb.engine import CriticalPath
 
 __all__ = ["SHOWN", "Bench"]
 

@@ -6,7 +6,7 @@ from time import perf_counter
 from typing import Any, ClassVar, Protocol
 
 from astranb.collectives import COLLECTIVES, PROTOCOLS, Problem
-from astranb.collectives.language.parameters import ParameterValue, check_values
+from astranb.collectives.language import ParameterValue, check_values
 from astranb.core.errors import AstranbError, InputError, near
 from astranb.infragraph import Infra, blueprints
 from astranb.sim import Simulation

@@ -80,7 +80,7 @@ class Files:
     ) -> Path:
         """Draw the same as a PNG; ``scale`` is pixels a unit of the SVG, else as :meth:`to_svg`."""
         with needs_extra("to_png"):
-            from astranb.drawing.raster import to_image
+            from astranb.drawing import to_image
 
         if not 0 < scale <= 8:
             raise InputError(f"scale must be above 0 and at most 8, got {scale}", where="to_png")
@@ -139,7 +139,7 @@ class Files:
             raise InputError(f"cannot write {path.suffix!r}", where=str(path), hint=" or ".join(_MOVING))
         if kind != "SVG":
             with needs_extra("animate"):
-                from astranb.drawing.raster import to_image, write_frames
+                from astranb.drawing import to_image, write_frames
         if not self.feed.sim.recording:
             raise InputError("nothing was recorded", where="animate", hint="Simulation(..., record=True)")
         if not 2 <= frames <= _MOST_FRAMES:

@@ -11,15 +11,13 @@ from astranb.core.colours import OKABE_ITO, Colours
 from astranb.core.errors import InputError, near
 from astranb.core.svg import Picture, Shape, SvgBox, SvgLine, Text
 from astranb.core.units import format_time, time_ps
+from astranb.drawing import Dot, Edge, boxes_of, frames_of, memory_picture
 from astranb.drawing.layout import Layout, bundle_name, describe
-from astranb.drawing.memory_chart import memory_picture
-from astranb.drawing.topology import Dot, Edge, boxes_of, frames_of
 from astranb.engine.cacheline import FLIGHT_KINDS
 from astranb.sim import Simulation
+from astranb.widgets.views import graph_around_now, index_of
 
 from .feed import AnyFeed, OperationFeed
-from .views.graph import graph_around_now
-from .views.ranks import index_of
 
 __all__ = ["picture_of", "topology_picture"]
 

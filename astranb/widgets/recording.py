@@ -14,12 +14,18 @@ import numpy as np
 from astranb.core.errors import InputError
 from astranb.core.units import format_time
 from astranb.engine.cacheline import FLIGHT_KINDS
-from astranb.engine.operations.about import About
+from astranb.engine.operations import About
+from astranb.widgets.views import (
+    KINDS,
+    MOST_NODES,
+    changes_of,
+    doing,
+    every_change,
+    every_track,
+    graph_around_now,
+)
 
 from .feed import QUICK_EVENTS, AnyFeed, Columns, LineFeed, Message, OperationFeed, Options, pack
-from .views.footprint import every_change
-from .views.graph import MOST_NODES, changes_of, graph_around_now
-from .views.ranks import KINDS, doing, every_track
 
 __all__ = ["FREE", "PlayedRecording", "record"]
 

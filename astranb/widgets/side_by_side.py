@@ -12,12 +12,12 @@ import traitlets
 from astranb.core.errors import InputError
 from astranb.core.units import time_ps
 from astranb.sim import Comparison, Simulation
+from astranb.widgets.views import report
 
 from .assets import PAIR, STYLES
 from .linked_clock import LinkedClock
 from .plugged import module_texts
 from .session import UNITS
-from .views.compare import report
 from .workbench import Workbench
 
 __all__ = ["SideBySide"]

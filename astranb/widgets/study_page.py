@@ -10,8 +10,8 @@ from typing import Any
 from astranb.core.errors import InputError
 from astranb.core.files import whole_file
 from astranb.core.version import __version__
-from astranb.explore.sweeps.result import SweepResult
-from astranb.explore.sweeps.sensitivity import AxisEffect
+from astranb.explore import SweepResult
+from astranb.explore.sweeps import AxisEffect
 
 from .assets import STUDY, STUDY_MODULES, STUDY_PLAYER
 from .feed import Columns, unpack

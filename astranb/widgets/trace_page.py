@@ -12,11 +12,11 @@ from astranb.chakra import RecordedTracks
 from astranb.core.errors import InputError
 from astranb.core.files import whole_file
 from astranb.core.version import __version__
+from astranb.widgets.views import names_of, rows
 
 from .assets import RECORDED_MODULES, TRACED_PLAYER
 from .feed import Columns, TraceFeed, pack
 from .offline_page import wrapped
-from .views.recorded import names_of, rows
 
 __all__ = ["write_trace_timeline"]
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from astranb.collectives.language.collective import collective_kind
+from astranb.collectives.language import collective_kind
 from astranb.core.errors import InputError, near
 from astranb.core.units import size_bytes
 from astranb.gpu import Preset, named_gpus

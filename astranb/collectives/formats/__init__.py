@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from astranb.collectives.language.program import Program
+from astranb.collectives.language import Program
 from astranb.core.document import contents
 from astranb.core.errors import InputError
 from astranb.core.file_formats import names_format, read_by_plugin

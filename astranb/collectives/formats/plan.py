@@ -10,18 +10,18 @@ from itertools import count, groupby, product
 from math import gcd, lcm
 from typing import Any, Final, NamedTuple
 
-from astranb.collectives.language.collective import COLLECTIVES
-from astranb.collectives.language.program import (
+from astranb.collectives.language import (
+    COLLECTIVES,
     PROTOCOLS,
     Block,
     Chunk,
     Operation,
     Origin,
     Program,
+    ProgramError,
     Semaphore,
 )
-from astranb.collectives.language.source import ProgramError
-from astranb.collectives.proof.order import execute
+from astranb.collectives.proof import execute
 from astranb.core.errors import InputError, near
 from astranb.core.units import format_time
 

@@ -6,25 +6,30 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, TypeAlias
 
-from astranb.collectives.language.collective import COLLECTIVES, collective_kind
-from astranb.collectives.language.contract import Contract
-from astranb.collectives.language.fifo import POSTED_LINES, Cut, nccl_cut
-from astranb.collectives.language.layout import ChunkLayout
-from astranb.collectives.language.parameters import (
+from astranb.collectives.language import (
+    BYTES_PER_OPERATION,
+    COLLECTIVES,
+    POSTED_LINES,
+    ChunkLayout,
+    Contract,
+    Cut,
     ParameterValue,
+    Program,
     algorithm_name,
     bind_parameters,
+    check_protocol,
     check_values,
+    collective_kind,
+    nccl_cut,
     title_of,
     unwrapped,
 )
-from astranb.collectives.language.program import BYTES_PER_OPERATION, Program, check_protocol
-from astranb.collectives.lowering.packets import to_packets
+from astranb.collectives.lowering import to_packets
 from astranb.core.errors import AstranbError, InputError, near
 from astranb.core.plugins import Registry
 from astranb.core.state import require_bytes
 from astranb.core.units import size_bytes
-from astranb.net.shape import Shape
+from astranb.net import Shape
 
 __all__ = ["ALGORITHMS", "Algorithm", "Collective", "algorithm", "algorithms", "find"]
 

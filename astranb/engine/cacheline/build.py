@@ -16,14 +16,9 @@ from astranb.core.queue import ARGUMENTS, EVENT, LATER, new_queue
 from astranb.core.state import allocate, own, require_bytes
 from astranb.core.ticks import transfer_ps
 from astranb.core.units import format_bytes, format_time, time_ps
-from astranb.gpu import Preset
+from astranb.gpu import EMPTY, Preset
 from astranb.gpu import tables as t
-from astranb.gpu.cache import EMPTY
-from astranb.net import Fabric, Network
-from astranb.net.link import LINK
-from astranb.net.options import MULTIPATHS
-from astranb.net.port import ARBITRATIONS, CLASSES, QUEUE
-from astranb.net.rate import FLOW
+from astranb.net import ARBITRATIONS, CLASSES, FLOW, LINK, MULTIPATHS, QUEUE, Fabric, Network
 from astranb.workload.kernels import tile_of
 
 from .loop import CONTROL, OWNERS

@@ -22,7 +22,7 @@ from astranb.engine.stops import TIME
 from astranb.engine.what_if import Change
 from astranb.gpu import tables as t
 from astranb.gpu.tables import EVENT_KINDS
-from astranb.net.port import CLASSES
+from astranb.net import CLASSES
 from astranb.workload.astrasim2 import PlacedJob
 
 from . import result

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from astranb.collectives import BUFFERS
-from astranb.collectives.language.fifo import index_name
+from astranb.collectives.language import index_name
 from astranb.core.units import format_bandwidth, format_bytes, format_time
+from astranb.gpu import channel_of, slice_of
 from astranb.gpu import tables as t
-from astranb.gpu.travel import channel_of, slice_of
 from astranb.infragraph import LINK_PROPERTIES, LinkProperty
-from astranb.net.port import CLASSES
+from astranb.net import CLASSES
 
 from .edits import lanes_of
 from .ethernet import describe_event, link_rows

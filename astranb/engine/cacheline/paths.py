@@ -11,9 +11,7 @@ import numpy as np
 from astranb.core.errors import InputError, near
 from astranb.gpu import tables as t
 from astranb.infragraph import LINK_PROPERTIES
-from astranb.net import Fabric
-from astranb.net.link import LINK
-from astranb.net.port import CLASSES
+from astranb.net import CLASSES, LINK, Fabric
 
 from .groups import links_between, nodes_of
 from .machine import CacheLineMachine

@@ -12,8 +12,7 @@ from astranb.collectives import Joined
 from astranb.core.units import format_bandwidth, format_bytes, format_time
 from astranb.engine.critical_path import CriticalPath
 from astranb.engine.jobs import job_rows
-from astranb.engine.operations.about import KINDS
-from astranb.engine.operations.spans import divide, rank_columns, tracks_of
+from astranb.engine.operations import KINDS, divide, rank_columns, tracks_of
 from astranb.engine.protocol import Bound
 from astranb.gpu import tables as t
 from astranb.infragraph import LINK_PROPERTIES

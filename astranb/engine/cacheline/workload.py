@@ -25,7 +25,7 @@ from astranb.core.timesteps import NEVER
 from astranb.core.units import format_bytes
 from astranb.gpu import Preset, preset
 from astranb.gpu import tables as t
-from astranb.net.shape import Shape
+from astranb.net import Shape
 from astranb.workload.astrasim2 import (
     ALGORITHM_WORDS,
     COLLECTIVE,
@@ -37,8 +37,9 @@ from astranb.workload.astrasim2 import (
     PlacedJob,
     System,
     Workload,
+    at_speed,
+    durations_ns,
 )
-from astranb.workload.astrasim2.durations import at_speed, durations_ns
 from astranb.workload.kernels import (
     DEFAULT_GPU,
     Attention,

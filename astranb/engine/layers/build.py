@@ -8,10 +8,18 @@ import numpy as np
 
 from astranb.core.errors import InputError
 from astranb.core.state import allocate
-from astranb.workload.astrasim1 import Action, Layers, LayerWorkload
-from astranb.workload.astrasim1.levels import Levels, involved, levels_of
-from astranb.workload.astrasim1.loops import Loop, Step, loop_named
-from astranb.workload.astrasim1.system import WITHIN
+from astranb.workload.astrasim1 import (
+    WITHIN,
+    Action,
+    Layers,
+    LayerWorkload,
+    Levels,
+    Loop,
+    Step,
+    involved,
+    levels_of,
+    loop_named,
+)
 
 from . import tables as t
 from .chunks import Planner

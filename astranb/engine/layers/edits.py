@@ -9,9 +9,8 @@ import numpy as np
 
 from astranb.core.state import own
 from astranb.engine.edits import REROUTE, Edit, Parameter, checked_edit, no_other_routes, parameters_of
-from astranb.engine.operations.about import About
-from astranb.engine.operations.changes import CHANGEABLE as OF_OPERATIONS
-from astranb.engine.operations.changes import SPEED, read_value, written
+from astranb.engine.operations import CHANGEABLE as OF_OPERATIONS
+from astranb.engine.operations import SPEED, About, read_value, written
 from astranb.workload.astrasim1 import HierarchicalNetwork
 
 from . import tables as t

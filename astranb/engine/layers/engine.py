@@ -11,10 +11,10 @@ import numpy as np
 from astranb.core.errors import InputError
 from astranb.engine.breakpoints import Breakpoint, ConditionField
 from astranb.engine.edits import Edit, Parameter
-from astranb.engine.operations.run import Spans
-from astranb.engine.operations.spans import spans_of
+from astranb.engine.operations import Spans, spans_of
 
-from . import edits, flights, inspection, result_tables
+from . import edits, flights, inspection
+from . import run_tables as result_tables
 from . import tables as t
 from .about import PARTS
 from .breakpoints import EVENTS, on_event

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from astranb.workload.astrasim1 import Layers, LayerWorkload
-from astranb.workload.astrasim1.loops import WrittenLoop, loop_named
+from astranb.workload.astrasim1 import Layers, LayerWorkload, WrittenLoop, loop_named
 
 from .engine import LayerEngine
 from .run import LayerRun

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from astranb.core.jit import Records
-    from astranb.workload.astrasim1.loops import Loop
+    from astranb.workload.astrasim1 import Loop
 
 __all__ = ["LayerRun", "condition_tables"]
 

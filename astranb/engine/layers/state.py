@@ -8,8 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from astranb.engine.edits import Edit
-from astranb.engine.operations.engine import OperationEngine
-from astranb.engine.operations.run import EVERY, recent
+from astranb.engine.operations import EVERY, OperationEngine, recent
 
 from . import tables as t
 from .about import about_of

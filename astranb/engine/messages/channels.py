@@ -20,8 +20,7 @@ import numpy as np
 
 from astranb.core.jit import Records
 from astranb.infragraph import NodeKind
-from astranb.net import Fabric
-from astranb.net.ring_orders import node_chains, node_rings, ring_order
+from astranb.net import Fabric, node_chains, node_rings, ring_order
 from astranb.workload.astrasim2 import InfraNetwork
 
 from . import tables as t

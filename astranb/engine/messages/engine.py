@@ -12,8 +12,7 @@ from astranb.core.errors import InputError
 from astranb.core.timesteps import NEVER
 from astranb.engine.breakpoints import Breakpoint, ConditionField
 from astranb.engine.edits import REROUTE, Edit, Parameter, no_other_routes, reroute_edit
-from astranb.engine.operations.run import Spans, recent
-from astranb.engine.operations.spans import TRACKS, spans_of
+from astranb.engine.operations import TRACKS, Spans, recent, spans_of
 
 from . import flights, flows, inspection, ready_times, traffic
 from . import tables as t

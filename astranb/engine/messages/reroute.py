@@ -21,10 +21,8 @@ from astranb.core.jit import Records
 from astranb.core.state import allocate, own
 from astranb.core.timesteps import put_event
 from astranb.engine.edits import Edit
-from astranb.engine.operations.about import About
-from astranb.net import Fabric
-from astranb.net.astrasim2 import DOWN, MESSAGE_ROUTE, WIRE, route_of
-from astranb.net.message_routes import MessageRoutes, message_routes
+from astranb.engine.operations import About
+from astranb.net import DOWN, MESSAGE_ROUTE, WIRE, Fabric, MessageRoutes, message_routes, route_of
 from astranb.workload.astrasim2 import InfraNetwork
 
 from . import tables as t

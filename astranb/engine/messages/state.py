@@ -11,10 +11,7 @@ import numpy as np
 from astranb.core.arrays import reduce_at, reversed_lists
 from astranb.core.state import allocate, own
 from astranb.engine.edits import Edit
-from astranb.engine.operations.about import About
-from astranb.engine.operations.engine import OperationEngine
-from astranb.engine.operations.parts import part_rows
-from astranb.engine.operations.run import EVERY, OperationRun
+from astranb.engine.operations import EVERY, About, OperationEngine, OperationRun, part_rows
 from astranb.workload.astrasim2 import InfraNetwork, RankOperations, Workload
 
 from . import tables as t

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from astranb.infragraph import NodeKind
-from astranb.net.dimension_links import DimensionLinks
+from astranb.net import DimensionLinks
 
 __all__ = ["Flights", "LinkGraph", "Recorded", "graph_of_dimensions", "spread"]
 

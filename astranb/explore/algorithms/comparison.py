@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from astranb.collectives import PROTOCOLS, library_choice
 from astranb.core.errors import InputError
-from astranb.gpu.chosen import GpuChoice, chosen_preset
+from astranb.gpu import GpuChoice, chosen_preset
 from astranb.infragraph import Infra, resolve
 from astranb.net import Network
 

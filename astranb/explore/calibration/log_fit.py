@@ -17,12 +17,11 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from astranb.collectives.library.registry import Writer
+from astranb.collectives.library import Writer
 from astranb.core.errors import InputError
 from astranb.core.units import format_bytes, format_time, size_bytes
 from astranb.gpu import Preset
-from astranb.hardware import Provenance
-from astranb.hardware.reader import checked_name
+from astranb.hardware import Provenance, checked_name
 from astranb.infragraph import Infra
 
 from .log_runs import LogRuns

@@ -14,11 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from astranb.core.errors import InputError
-from astranb.gpu import PRESETS, Measured, Preset, read_measured
+from astranb.gpu import LINKED, PRESETS, ROWS, Measured, Preset, blocks_of, read_measured
 from astranb.gpu import preset as find_preset
-from astranb.gpu.measured import LINKED, ROWS, blocks_of
-from astranb.hardware import DEFAULT_GPU, Provenance
-from astranb.hardware.reader import checked_name
+from astranb.hardware import DEFAULT_GPU, Provenance, checked_name
 
 from .microbench import TWO, measure
 

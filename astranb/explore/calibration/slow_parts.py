@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from astranb.collectives.library.registry import Writer
+from astranb.collectives.library import Writer
 from astranb.core.errors import InputError
 from astranb.core.progress import bar
 from astranb.core.units import format_bandwidth, size_bytes

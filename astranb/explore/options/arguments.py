@@ -146,6 +146,6 @@ def params_of(args: argparse.Namespace) -> dict[str, Any]:
     """Return ``params=`` of a collective, from ``--param NAME=VALUE``; nothing where there are none."""
     if not args.param:
         return {}
-    from astranb.collectives.language.parameters import parameters_given
+    from astranb.collectives.language import parameters_given
 
     return {"params": parameters_given(args.param, "--param")}

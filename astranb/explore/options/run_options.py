@@ -8,7 +8,7 @@ from functools import cache, partial
 from typing import Any, Final, NamedTuple
 
 from astranb.core.errors import InputError, near
-from astranb.engine.fidelity import FIDELITIES
+from astranb.engine import FIDELITIES
 from astranb.hardware import DEFAULT_GPU
 
 from .arguments import Parser, flag_of, positive, whole

@@ -10,7 +10,7 @@ from typing import Any, Final
 from astranb.core.document import DocumentNode, read_document
 from astranb.core.errors import InputError, near
 from astranb.hardware import Gpu
-from astranb.net.cost import LIBRA, PLACES, CostRates
+from astranb.net import LIBRA, PLACES, CostRates
 
 __all__ = ["ClusterRates", "read_rates"]
 

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from astranb.collectives.language.parameters import algorithm_name, parameters_of
-from astranb.collectives.language.protocol import check_protocol
+from astranb.collectives.language import algorithm_name, check_protocol, parameters_of
 from astranb.core.errors import InputError, near
 from astranb.core.units import size_bytes
 from astranb.gpu import preset

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from astranb.core.display import Displayed
 from astranb.core.errors import InputError
 from astranb.core.text_table import aligned
-from astranb.engine.fidelity import FIDELITIES
+from astranb.engine import FIDELITIES
 
 from .columns import axis_columns, figure_columns, figure_text, unit_of, written_value
 from .expressions import number_of

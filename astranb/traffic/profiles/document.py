@@ -12,7 +12,7 @@ from dataclasses import asdict, fields
 from typing import Any, Final
 
 from astranb.chakra import CollectiveType, NodeType
-from astranb.chakra.scaling.parallelism import GROUPS, PEERS
+from astranb.chakra.scaling import GROUPS, PEERS
 from astranb.core.document import DocumentNode
 from astranb.core.errors import InputError
 from astranb.workload.kernels import (
@@ -25,8 +25,7 @@ from astranb.workload.kernels import (
     Stream,
     TimedKernel,
 )
-from astranb.workload.models import Job, ModelStep, Parallelism, StageProgram, Transformer
-from astranb.workload.models.program import Unit
+from astranb.workload.models import Job, ModelStep, Parallelism, StageProgram, Transformer, Unit
 
 __all__ = ["step_document", "step_of"]
 

@@ -12,7 +12,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, Final
 
-from astranb.chakra.scaling.parallelism import plan_text, take_divisor
+from astranb.chakra.scaling import plan_text, take_divisor
 from astranb.core.errors import InputError, near
 from astranb.core.extras import needs_extra
 from astranb.workload.kernels import DEFAULT_GPU, KernelTimes, gpu_named

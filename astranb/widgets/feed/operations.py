@@ -8,9 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from astranb.drawing.layout import Detail, Layout, bundle_of, lay_out
-from astranb.engine.operations.about import STATES, About
-from astranb.engine.operations.activity import ACTIVITIES
-from astranb.engine.operations.spans import COMMUNICATION
+from astranb.engine.operations import ACTIVITIES, COMMUNICATION, STATES, About
 from astranb.widgets.session import Session
 from astranb.workload.astrasim2.kinds import RECV
 

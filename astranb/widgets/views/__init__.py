@@ -9,12 +9,28 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import import_module  # noqa: TID251 - views are modules of this folder
 from pkgutil import iter_modules
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from astranb.core.lazy import lazy
 from astranb.core.plugins import Registry
 from astranb.widgets.feed import Answer, Feed, Message, Options, View
 
 __all__ = ["always", "answers_of", "offline_questions", "views"]
+
+if TYPE_CHECKING:
+    from .compare import report as report
+    from .footprint import every_change as every_change
+    from .graph import MOST_NODES as MOST_NODES
+    from .graph import changes_of as changes_of
+    from .graph import graph_around_now as graph_around_now
+    from .ranks import KINDS as KINDS
+    from .ranks import doing as doing
+    from .ranks import every_track as every_track
+    from .ranks import index_of as index_of
+    from .recorded import names_of as names_of
+    from .recorded import rows as rows
+
+__getattr__, __dir__ = lazy(__name__)
 
 
 @cache

@@ -8,12 +8,10 @@ from typing import Any
 import numpy as np
 
 from astranb.core.errors import InputError
-from astranb.engine.cacheline import LinePath
-from astranb.engine.cacheline.lost_time import lost_times as lost_by_blocks
-from astranb.engine.cacheline.paths import resolve
-from astranb.engine.critical_path import CriticalPath, Segment
-from astranb.engine.operations.lost_time import lost_times as lost_by_ranks
-from astranb.engine.what_if import Change
+from astranb.engine import Change, CriticalPath, Segment
+from astranb.engine.cacheline import LinePath, resolve
+from astranb.engine.cacheline import lost_times as lost_by_blocks
+from astranb.engine.operations import lost_times as lost_by_ranks
 from astranb.sim import Simulation
 from astranb.widgets.feed import NOW, Feed, Message, Options, View, pack
 from astranb.widgets.session import background_of

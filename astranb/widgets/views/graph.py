@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from astranb.core.units import format_time
-from astranb.engine.operations.about import KINDS, STATES
-from astranb.engine.operations.engine import OperationEngine
+from astranb.engine.operations import KINDS, STATES, OperationEngine
 from astranb.widgets.feed import Message, OperationFeed, View
 
 __all__ = ["MOST_NODES", "VIEW", "changes_of", "graph_around_now", "window"]

@@ -14,7 +14,7 @@ from astranb.collectives import Collective
 from astranb.core.arrays import flat_lists
 from astranb.core.errors import InputError, near
 from astranb.hardware import Gpu
-from astranb.net.message_routes import message_routes
+from astranb.net import message_routes
 from astranb.workload.astrasim2 import (
     COLLECTIVE,
     COLLECTIVE_NAMES,

@@ -19,8 +19,8 @@ from astranb.workload.astrasim2 import (
     InfraNetwork,
     RankOperations,
     Workload,
+    durations_ns,
 )
-from astranb.workload.astrasim2.durations import durations_ns
 
 from .join import only_job
 

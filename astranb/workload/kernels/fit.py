@@ -14,9 +14,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from astranb.core.errors import InputError
-from astranb.hardware import PRECISIONS, Gpu, gpu_named
-from astranb.hardware.gpu_files import GPU_FORMAT
-from astranb.hardware.reader import quantities
+from astranb.hardware import GPU_FORMAT, PRECISIONS, Gpu, gpu_named, quantities
 
 from .times import KernelTimes
 from .timings import KernelTiming, read_facts, read_timings

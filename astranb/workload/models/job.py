@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from astranb.chakra.scaling.parallelism import Parallelism, take_divisor
+from astranb.chakra.scaling import Parallelism, take_divisor
 from astranb.core.errors import InputError, near
 from astranb.workload.kernels import PRECISIONS
 

@@ -21,7 +21,7 @@ from astranb.chakra import (
     Trace,
     write_ranks,
 )
-from astranb.chakra.scaling.parallelism import GROUPS, PEERS, Parallelism, numbered_groups, plan_document
+from astranb.chakra.scaling import GROUPS, PEERS, Parallelism, numbered_groups, plan_document
 from astranb.core.arrays import flat_lists
 from astranb.core.errors import InputError
 from astranb.gpu import preset

@@ -10,7 +10,7 @@ from .check import MIXED
 if TYPE_CHECKING:
     import numpy as np
 
-    from astranb.collectives.language.program import Block
+    from astranb.collectives.language import Block
 
 __all__ = ["Data"]
 

@@ -15,14 +15,13 @@ from typing import Final
 
 import numpy as np
 
+from astranb.collectives.language import source_of
+from astranb.collectives.lowering import Lowered
+from astranb.collectives.proof import Promise, contents, promise
 from astranb.core.errors import InputError, WrongResult
 from astranb.core.jit import Records
 from astranb.core.state import allocate
 from astranb.gpu import tables as t
-
-from .language.source import source_of
-from .lowering.lower import Lowered
-from .proof.check import Promise, contents, promise
 
 __all__ = ["Joined", "JoinedOperation", "Section", "join", "new_operations"]
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from astranb.core.units import format_time
 from astranb.engine.critical_path import Segment
-from astranb.engine.operations.about import segment
+from astranb.engine.operations import segment
 
 from .edits import bandwidth_now
 from .result import LAYER_COLUMNS

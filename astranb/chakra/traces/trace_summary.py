@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .check import ordered
 from .rank_trace import Trace
 from .schema import Attribute, CollectiveType, Node, NodeType
+from .validity import ordered
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from astranb.chakra.traces.check import topological_order
+from astranb.chakra.traces import topological_order
 from astranb.core.errors import InputError
 
 from .job import CorpusJob
