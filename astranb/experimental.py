@@ -10,43 +10,18 @@ from typing import TYPE_CHECKING
 
 from .core.lazy import lazy
 
-__all__ = [
-    "Algorithm",
-    "CostModel",
-    "Feed",
-    "FileFormat",
-    "LineFeed",
-    "OperationFeed",
-    "Panel",
-    "Plugin",
-    "TrafficTarget",
-    "Translation",
-    "View",
-    "installed",
-]
-
 if TYPE_CHECKING:
-    from astranb.collectives import Algorithm
-    from astranb.core.file_formats import FileFormat
-    from astranb.core.plugins import Plugin, installed
-    from astranb.traffic.targets import TrafficTarget, Translation
-    from astranb.widgets.feed import Feed, LineFeed, OperationFeed, Panel, View
-    from astranb.workload.kernels import CostModel
+    from .collectives import Algorithm as Algorithm
+    from .core.file_formats import FileFormat as FileFormat
+    from .core.plugins import Plugin as Plugin
+    from .core.plugins import installed as installed
+    from .traffic.targets import TrafficTarget as TrafficTarget
+    from .traffic.targets import Translation as Translation
+    from .widgets.feed import Feed as Feed
+    from .widgets.feed import LineFeed as LineFeed
+    from .widgets.feed import OperationFeed as OperationFeed
+    from .widgets.feed import Panel as Panel
+    from .widgets.feed import View as View
+    from .workload.kernels import CostModel as CostModel
 
-__getattr__, __dir__ = lazy(
-    "astranb",
-    {
-        "Algorithm": "collectives",
-        "CostModel": "workload.kernels",
-        "Feed": "widgets.feed",
-        "FileFormat": "core.file_formats",
-        "LineFeed": "widgets.feed",
-        "OperationFeed": "widgets.feed",
-        "Panel": "widgets.feed",
-        "Plugin": "core.plugins",
-        "TrafficTarget": "traffic.targets",
-        "Translation": "traffic.targets",
-        "View": "widgets.feed",
-        "installed": "core.plugins",
-    },
-)
+__getattr__, __dir__ = lazy(__name__)

@@ -242,7 +242,9 @@ def test_the_profile_of_a_job_names_its_cost_model(tmp_path: Path) -> None:
 
     step = workload("gpt3-125m", Parallelism(data=2), gpu=KernelTimes(GPUS["h100-sxm"], costs="measured"))
     profile_of(step, "a test").save(tmp_path / "job.json")
-    assert Profile.load(tmp_path / "job.json").step.times.costs == "measured"
+    times = Profile.load(tmp_path / "job.json").step.times
+    assert times is not None
+    assert times.costs == "measured"
 
 
 def test_the_view(examples: Path) -> None:

@@ -119,8 +119,10 @@ def go(driver: Driver, position: Position) -> None:
 
 def _goes_at_once(driver: Driver, position: Position) -> bool:
     """Go to the end of a run in which a few ranks are simulated for all, if that is the position."""
-    engine = driver.engine
-    if position.edits or not position.events or not engine.begins_anew or not engine.finish():
+    engine, shortcut = driver.engine, driver.engine.shortcut
+    if position.edits or not position.events or shortcut is None:
+        return False
+    if not shortcut.begins_anew or not shortcut.finish():
         return False
     if driver.events == position.events and engine.digest() == position.hash:
         return True

@@ -10,7 +10,8 @@ from astranb.gpu import preset
 from astranb.gpu.tables import ROOM
 from astranb.workload.kernels import GPUS, Attention, KernelTimes, Product, Stream, grids
 from benchmarks.generated import generated
-from scripts.kernel_times import PAGE, TABLE_BY_LINES, errors_by_lines, timings
+from scripts.fit_gpus import timings
+from scripts.kernel_times import PAGE, TABLE_BY_LINES, errors_by_lines
 
 QUICK = 3e10
 """Operations: a burst of lines each, tenths of a second."""

@@ -8,7 +8,8 @@ import pytest
 
 from astranb.workload.kernels import GPUS, KernelTimes
 from benchmarks.generated import generated
-from scripts.kernel_times import PAGE, TABLE, compared, errors, table, timings
+from scripts.fit_gpus import timings
+from scripts.kernel_times import PAGE, TABLE, compared, errors, table
 
 ROWS = timings()
 FOUND = compared(errors(ROWS))
