@@ -1,5 +1,5 @@
 // @ts-check
-// What a page without a kernel holds, packed into one text (page.py, astranb/browser), and its theme.
+// What a page without a kernel holds, packed into one text (offline_page.py, astranb/browser), and its theme.
 
 /** Bytes of their text in base 64. @param {string} text @returns {Uint8Array<ArrayBuffer>} */
 export function decode(text) {

@@ -1,6 +1,6 @@
 // @ts-check
 // What stands in for a kernel in a page: it moves through what was recorded, hands views the answers that Python gave when
-// the page was written (page.py, recording.py), and says of all others that they need a kernel. It forms none.
+// the page was written (offline_page.py, recording.py), and says of all others that they need a kernel. It forms none.
 
 import { pack, unpack } from "./messages.js";
 import { createReplayed } from "./replayed.js";

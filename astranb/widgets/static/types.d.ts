@@ -815,7 +815,7 @@ interface Recorded<M> {
   /** Numbers of its columns. */
   buffers: number[];
 }
-/** What the page holds: `Workbench.to_html` writes it (page.py, recording.py). */
+/** What the page holds: `anb.export.page` writes it (offline_page.py, recording.py). */
 /** What every page without a kernel holds, beside more. */
 export interface PackedHeader {
   /** Where each column stands, and how long it is. */
