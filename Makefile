@@ -24,7 +24,7 @@ NOTEBOOKS := $(patsubst %,--ignore=notebooks/%.ipynb,measured_and_simulated size
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help lab test test-random test-full check docs lite bench clean
+.PHONY: help lab test test-random test-full check docs lite bench changelog pins clean
 
 help:  ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
@@ -72,12 +72,16 @@ SPHINX := $(PY) -m sphinx -q -W --keep-going -b html -c docs -d build/doctrees .
 # Node comes with the group `check`; TypeScript and ESLint only check: nothing of the widgets is built.
 WITH_NODE := PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
 
-check: $(CHECK) $(DOCS) $(NODE)  ## lint, format, types (Python and JavaScript), documentation
+CHANGELOG := $(PY) -m towncrier build
+
+check: $(CHECK) $(DOCS) $(NODE)  ## lint, format, imports, types (Python and JavaScript), changes, documentation
 	@failed=; \
 	$(PY) -m ruff check . || failed="$$failed lint"; \
 	$(PY) -m ruff format --check . || failed="$$failed format"; \
+	$(VENV)/bin/lint-imports --no-logo --no-cache >/dev/null || { $(VENV)/bin/lint-imports --no-logo --no-cache; failed="$$failed imports"; }; \
 	$(PY) -m scripts.prose || failed="$$failed prose"; \
 	$(PY) -m mypy -n 2 || failed="$$failed types"; \
+	$(CHANGELOG) --draft --version 0 >/dev/null || failed="$$failed changes"; \
 	$(WITH_NODE) npm run --silent check || failed="$$failed javascript"; \
 	$(SPHINX) || failed="$$failed docs"; \
 	if [ -n "$$failed" ]; then echo "make check: failed:$$failed"; exit 1; fi
@@ -92,6 +96,15 @@ lite: $(LITE_TOOLS)  ## the lessons in JupyterLite, for any browser, in build/li
 
 bench: $(TEST)  ## the benchmark table
 	@$(PY) -m benchmarks $(ARGS)
+
+changelog: $(CHECK)  ## what a release would say of changes/; VERSION=0.2.0 writes it into CHANGELOG.md
+	@$(CHANGELOG) $(if $(VERSION),--yes --version $(VERSION),--draft --version next)
+
+# It asks the index that pip is configured for; no address is written into the files.
+pins: $(RUNTIME)  ## write constraints.txt and scripts/lite/requirements.txt anew from what asks for packages
+	@$(PY) -m uv pip compile -q pyproject.toml --group dev --extra all --universal --python-version 3.11 \
+	    --custom-compile-command 'make pins' $(ARGS) -o constraints.txt
+	@PYTHON="$(PY)" sh scripts/lite/pins.sh
 
 clean:  ## remove .venv and everything that was built
 	@rm -rf $(VENV) node_modules build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -13,82 +13,34 @@ from typing import TYPE_CHECKING, Any
 
 from .core.host import prepare
 from .core.lazy import lazy
+from .core.version import __version__ as __version__
 
 prepare()
 
-__version__ = "0.1.0"
-
-__all__ = [
-    "Comparison",
-    "Editor",
-    "Fault",
-    "Job",
-    "Jobs",
-    "Network",
-    "Runs",
-    "SideBySide",
-    "Simulation",
-    "Study",
-    "TraceGraph",
-    "TraceTimeline",
-    "Workbench",
-    "__version__",
-    "collectives",
-    "compare",
-    "explore",
-    "export",
-    "infragraph",
-    "net",
-]
-
 if TYPE_CHECKING:
-    from astranb import collectives as collectives
-    from astranb import explore as explore
-    from astranb import export as export
-    from astranb import infragraph as infragraph
-    from astranb import net as net
-    from astranb.net import Fault as Fault
-    from astranb.net import Network as Network
-    from astranb.sim import Comparison as Comparison
-    from astranb.sim import Simulation as Simulation
-    from astranb.sim import compare as compare
-    from astranb.widgets import Editor as Editor
-    from astranb.widgets import Runs as Runs
-    from astranb.widgets import SideBySide as SideBySide
-    from astranb.widgets import Study as Study
-    from astranb.widgets import TraceGraph as TraceGraph
-    from astranb.widgets import TraceTimeline as TraceTimeline
-    from astranb.widgets import Workbench as Workbench
-    from astranb.workload.jobs import ClusterJob as Job
-    from astranb.workload.jobs import Jobs as Jobs
-
+    from . import collectives as collectives
+    from . import explore as explore
+    from . import export as export
+    from . import gpu as gpu
+    from . import infragraph as infragraph
+    from . import net as net
+    from .net import Fault as Fault
+    from .net import Network as Network
+    from .sim import Comparison as Comparison
+    from .sim import Simulation as Simulation
+    from .sim import compare as compare
+    from .widgets import Editor as Editor
+    from .widgets import Runs as Runs
+    from .widgets import SideBySide as SideBySide
+    from .widgets import Study as Study
+    from .widgets import TraceGraph as TraceGraph
+    from .widgets import TraceTimeline as TraceTimeline
+    from .widgets import Workbench as Workbench
+    from .workload.jobs import Job as Job
+    from .workload.jobs import Jobs as Jobs
 
 # Importing astranb is light: views, SDKs and compilers are loaded when they are used.
-__getattr__, __dir__ = lazy(
-    __name__,
-    {
-        "Comparison": "sim",
-        "Editor": "widgets",
-        "Fault": "net",
-        "Job": "workload.jobs",
-        "Jobs": "workload.jobs",
-        "Network": "net",
-        "Runs": "widgets",
-        "SideBySide": "widgets",
-        "Simulation": "sim",
-        "Study": "widgets",
-        "TraceGraph": "widgets",
-        "TraceTimeline": "widgets",
-        "Workbench": "widgets",
-        "collectives": "collectives",
-        "compare": "sim",
-        "explore": "explore",
-        "export": "export",
-        "gpu": "gpu",
-        "infragraph": "infragraph",
-        "net": "net",
-    },
-)
+__getattr__, __dir__ = lazy(__name__)
 
 
 def load_ipython_extension(shell: Any) -> None:

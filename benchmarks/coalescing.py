@@ -1,7 +1,7 @@
 """Error of a run with several lines a request, against the exact one, for each algorithm.
 
-``python -m benchmarks.coalescing [--most 32MiB]`` prints the table: all-reduces and others on 8 x H100,
-with the channels of the fidelity table, exact and with 2, 4, 8 and 16 lines a request.
+``python -m benchmarks.coalescing [--most 32MiB] [--write]`` prints the table: all-reduces and others on
+8 x H100, with the channels of the fidelity table, exact and with 2, 4, 8 and 16 lines a request.
 """
 
 from __future__ import annotations
@@ -13,6 +13,9 @@ import astranb as anb
 from astranb.collectives import Collective
 from astranb.core.units import size_bytes
 
+from .generated import write_generated
+
+TABLE = "python -m benchmarks.coalescing --write"
 LINES = (2, 4, 8, 16)
 CASES = (
     ("all_reduce", "ring", 24, ("1MiB", "8MiB", "32MiB")),
@@ -35,10 +38,13 @@ def time_us(collective: str, algorithm: str, size: str, channels: int, lines: in
 
 
 def main(arguments: list[str]) -> None:
-    """Print the table."""
+    """Print the table; with --write put it into docs/fidelity.md."""
     most = arguments[arguments.index("--most") + 1] if "--most" in arguments else "32MiB"
-    print("| collective | size | exact µs | " + " | ".join(f"{n} lines" for n in LINES) + " |")
-    print("|---|---|---|" + "---|" * len(LINES))
+    rows = [
+        "| collective | size | exact µs | " + " | ".join(f"{n} lines" for n in LINES) + " |",
+        "|---|---|---|" + "---|" * len(LINES),
+    ]
+    print("\n".join(rows))
     for collective, algorithm, channels, sizes in CASES:
         for size in sizes:
             if size_bytes(size) > size_bytes(most):
@@ -47,8 +53,11 @@ def main(arguments: list[str]) -> None:
             exact = time_us(collective, algorithm, size, channels, 1)
             off = [time_us(collective, algorithm, size, channels, n) / exact - 1 for n in LINES]
             row = " | ".join(f"{error:+.1%}" for error in off)
-            print(f"| {collective}/{algorithm} | {size} | {exact:.1f} | {row} |", flush=True)
+            rows.append(f"| {collective}/{algorithm} | {size} | {exact:.1f} | {row} |")
+            print(rows[-1], flush=True)
             print(f"{size}: {perf_counter() - began:.0f} s", file=sys.stderr)
+    if "--write" in arguments:
+        write_generated(TABLE, "\n".join(rows))
 
 
 if __name__ == "__main__":

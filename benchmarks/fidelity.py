@@ -21,10 +21,10 @@ import astranb as anb
 from astranb.collectives import Collective
 from astranb.core.units import size_bytes
 
-from .documents import replace_table
+from .generated import write_generated
 
 DATA = Path(__file__).resolve().parents[1] / "tests" / "data" / "published.json"
-TABLE = "table: python -m benchmarks.fidelity --write"
+TABLE = "python -m benchmarks.fidelity --write"
 _STEP_US = 0.1
 _MOST_US = 20.0
 
@@ -138,7 +138,7 @@ def main(arguments: list[str]) -> None:
     text = table(found)
     print(text)
     if "--write" in arguments:
-        replace_table(TABLE, text)
+        write_generated(TABLE, text)
 
 
 if __name__ == "__main__":

@@ -91,7 +91,7 @@ def in_node(row: Callable[..., None], _bare: float) -> None:
         )
     with TemporaryDirectory() as folder:
         whole, thin = (
-            _ring().to_html(Path(folder, "page.html"), live=live).stat().st_size / 1e6
+            anb.export.page(_ring(), Path(folder, "page.html"), live=live).stat().st_size / 1e6
             for live in (True, "shared")
         )
     row(
@@ -109,8 +109,8 @@ def in_browsers(chrome: Browser, _lab: Lab, row: Callable[..., None]) -> None:
         name: [] for name in ("picture", "state", "firefox", "thin", "step", "back", "end", "gap")
     }
     with TemporaryDirectory() as folder, served(Path(folder)) as address:
-        whole = _ring().to_html(Path(folder, "page.html"), live=True)
-        thin = _ring().to_html(Path(folder, "thin.html"), live="shared")
+        whole = anb.export.page(_ring(), Path(folder, "page.html"), live=True)
+        thin = anb.export.page(_ring(), Path(folder, "thin.html"), live="shared")
         for _ in range(_RUNS):
             page = chrome.new_page(viewport={"width": 1280, "height": 720})
             began = perf_counter()

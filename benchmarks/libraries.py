@@ -21,11 +21,10 @@ from typing import Final
 import astranb as anb
 from astranb.core.units import size_bytes
 
-from .documents import replace_table, replace_words
+from .generated import README, write_generated
 
 DATA: Final = Path(__file__).resolve().parents[1] / "tests" / "data" / "published" / "collectives.csv"
-TABLE: Final = "table: python -m benchmarks.libraries --write"
-WORDS: Final = "python -m benchmarks.libraries --write"
+TABLE: Final = "python -m benchmarks.libraries --write"
 
 _SERVERS: Final = {
     "a100-sxm": "dgx-a100",
@@ -161,8 +160,8 @@ def main(arguments: list[str]) -> None:
     text = table(found)
     print(text)
     if args.write:
-        replace_table(TABLE, text)
-        replace_words(WORDS, summary(text))
+        write_generated(TABLE, text)
+        write_generated(TABLE, summary(text), README)
 
 
 def table(found: list[Point]) -> str:

@@ -33,6 +33,7 @@ extensions = [
 root_doc = "docs/index"
 include_patterns = [
     "*.md",
+    "changes/README.md",
     "docs/**.md",
     "notebooks/**.ipynb",
     "tutorials/**.ipynb",

@@ -15,13 +15,15 @@ from typing import Final, NamedTuple
 import astranb as anb
 from astranb.engine.cacheline import Graph
 from astranb.workload.kernels import GPUS, KernelTimes, Product
-from astranb.workload.kernels.timings import KernelTiming, read_timings
+from astranb.workload.kernels.timings import KernelTiming
+from benchmarks.generated import write_generated
 
-DATA: Final = Path(__file__).parents[1] / "tests" / "data" / "kernels"
+from .fit_gpus import timings
+
 PAGE: Final = Path(__file__).parents[1] / "docs" / "explanation" / "kernels.md"
-_BEGIN: Final = "<!-- python -m scripts.kernel_times -->"
-_BEGIN_BY_LINES: Final = "<!-- python -m scripts.kernel_times --by-lines -->"
-_END: Final = "<!-- end -->"
+TABLE: Final = "python -m scripts.kernel_times --write"
+TABLE_BY_LINES: Final = "python -m scripts.kernel_times --by-lines --write"
+"""Commands that write the tables of the page."""
 BY_LINES: Final = ("a100-sxm", "h100-sxm", "mi300x")
 _LEAST_ROWS: Final = 64
 """Products of fewer rows are limited by memory alone."""
@@ -51,11 +53,6 @@ class Compared(NamedTuple):
     def bias(self) -> float:
         """Mean of the relative errors."""
         return sum(self.errors) / len(self.errors)
-
-
-def timings() -> list[KernelTiming]:
-    """Read all tables."""
-    return [row for file in sorted(DATA.glob("*.csv")) for row in read_timings(file)]
 
 
 def errors(
@@ -132,10 +129,7 @@ def main(arguments: list[str]) -> None:
     text = table(compared(found))
     print(text)
     if "--write" in arguments and not stream_k:
-        page = PAGE.read_text(encoding="utf-8")
-        begin = _BEGIN_BY_LINES if by_lines else _BEGIN
-        before, _, rest = page.partition(begin)
-        PAGE.write_text(f"{before}{begin}\n{text}\n{_END}{rest.partition(_END)[2]}", encoding="utf-8")
+        write_generated(TABLE_BY_LINES if by_lines else TABLE, text, PAGE)
 
 
 if __name__ == "__main__":

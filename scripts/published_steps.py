@@ -19,6 +19,7 @@ from astranb.explore.plans.step_estimates import estimate_step
 from astranb.workload.kernels import GPUS, KernelTimes
 from astranb.workload.models import Job, ModelStep, Parallelism, Transformer, machine, workload
 from astranb.workload.models.library import TRANSFORMERS
+from benchmarks.generated import write_generated
 
 DATA: Final = Path(__file__).parents[1] / "tests" / "data" / "published"
 PAGE: Final = Path(__file__).parents[1] / "docs" / "steps.md"
@@ -477,18 +478,6 @@ STEPS: Final = "python -m scripts.published_steps --write"
 SIMULATED: Final = "python -m scripts.published_steps --simulate --write"
 
 
-def between(text: str, command: str) -> tuple[int, int]:
-    """Return where the table that a command writes begins and ends in a page."""
-    begin = text.index(f"<!-- table: {command} -->\n\n") + len(f"<!-- table: {command} -->\n\n")
-    return begin, text.index("<!-- end of the table -->", begin)
-
-
-def _write(lines: list[str], command: str) -> None:
-    text = PAGE.read_text(encoding="utf-8")
-    begin, end = between(text, command)
-    PAGE.write_text(text[:begin] + "\n".join(lines) + "\n\n" + text[end:], encoding="utf-8")
-
-
 def main(arguments: list[str]) -> None:
     """Print the tables, or write them into the page."""
     only = [one for one in arguments if not one.startswith("-")]
@@ -501,7 +490,7 @@ def main(arguments: list[str]) -> None:
     else:
         lines = page(list(compare()))
     if "--write" in arguments:
-        _write(lines, SIMULATED if simulate else STEPS)
+        write_generated(SIMULATED if simulate else STEPS, "\n".join(lines), PAGE)
     else:
         print("\n".join(lines))
 

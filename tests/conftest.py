@@ -1,4 +1,4 @@
-"""Fixtures of all tests: examples that can be reproduced, no network, and a small run to look at."""
+"""Fixtures of all tests: examples that can be reproduced, no network, a clean checkout, and a small run."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ import ipaddress
 import os
 import signal
 import sys
+from collections.abc import Generator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import Phase, settings
 
 import astranb as anb
+from tests.checkout import in_root
 
 # A job that a shell starts in the background (`make test &`, `nohup`) ignores SIGINT, and so does every
 # process that it starts. Tests interrupt themselves, commands, servers and kernels.
@@ -47,6 +50,20 @@ def _refuse_other_hosts(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 sys.addaudithook(_refuse_other_hosts)
+
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Fail a test that leaves a file in the root, as programs that write into their own folder do."""
+    before = in_root(ROOT)
+    result = yield
+    left = sorted(in_root(ROOT) - before)
+    if left:
+        pytest.fail(f"{item.nodeid} left {', '.join(left)} in the checkout: run programs in tmp_path")
+    return result
 
 
 @pytest.fixture(scope="session")

@@ -3,10 +3,15 @@
 - A block behind a paragraph that ends with "``NAME``:" (a file's name) is written to that file; behind one
   that ends with "in ``NAME``, behind ``LINE``:" it is put behind that line (or "in front of" it, or "in
   the place of" it).
-- ``console``: each ``$ astranb ...`` is run (``$ make ...`` is not); the lines behind it are what it prints,
-  to standard error too. A line "…" stands for any lines, ``# exit 2`` behind a command for its exit code.
+- ``console``: each ``$ astranb ...`` and ``$ pytest ...`` is run (``$ make ...`` is not); the lines behind it
+  are what it prints, to standard error too. A line "…" stands for any lines, ``# exit 2`` behind a command
+  for its exit code.
 - ``python``: run; all blocks of a page share their names. A ``text`` block behind it is what it prints.
 - Anything else is only shown.
+
+A recipe (``docs/contributing``) is followed in a copy of the package (:func:`apart`), with a copy of the
+tests where it changes or runs these, and of each other file that it changes. One that changes a source of
+kernels runs as plain Python (``ASTRANB_JIT=0``): compiling all kernels again would take minutes.
 """
 
 from __future__ import annotations
@@ -24,13 +29,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from astranb.core.code import kernel_sources
+
 REPOSITORY = Path(__file__).resolve().parents[1]
 DOCS = REPOSITORY / "docs"
 
 _BLOCK = re.compile(r"^```(?P<language>[\w-]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 _FILE = re.compile(r"`(?P<name>[\w./-]+\.\w+)`:\s*\Z")
 _EDIT = re.compile(
-    r"[Ii]n `(?P<name>[\w./-]+\.\w+)`, (?P<how>behind|in front of|in the place of) `(?P<line>[^`\n]+)`:\s*\Z"
+    r"[Ii]n\s+`(?P<name>[\w./-]+\.\w+)`,\s+(?P<how>behind|in\s+front\s+of|in\s+the\s+place\s+of)\s+"
+    r"`(?P<line>[^`\n]+)`:\s*\Z"
 )
 _SOME = "…"
 
@@ -77,9 +85,9 @@ def blocks(text: str) -> list[Block]:
     for match in _BLOCK.finditer(text):
         before = text[: match.start()]
         edit, file = _EDIT.search(before), _FILE.search(before)
-        name, how, line = (
-            (edit["name"], edit["how"], edit["line"]) if edit else (file["name"] if file else "", "", "")
-        )
+        name, how, line = file["name"] if file else "", "", ""
+        if edit:
+            name, how, line = edit["name"], " ".join(edit["how"].split()), edit["line"]
         found.append(Block(match["language"], match["text"], name, how, line, match.end()))
     return found
 
@@ -105,8 +113,12 @@ def exit_code(command: str) -> int:
 
 
 def run_command(command: str) -> tuple[int, str]:
-    """Run ``astranb ...``; give its exit code and what it printed."""
+    """Run ``astranb ...`` or ``pytest ...``; return its exit code and what it printed."""
     name, *words = shlex.split(command, comments=True)
+    if name == "pytest":
+        program = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *words]
+        run = subprocess.run(program, capture_output=True, text=True, check=False)
+        return run.returncode, run.stdout + run.stderr
     assert name == "astranb", f"{command!r} is not ours: show it in another kind of block"
     from astranb.cli import main  # a page may have changed it
 
@@ -119,8 +131,12 @@ def run_command(command: str) -> tuple[int, str]:
 def run_python(text: str, scope: dict[str, Any], name: str) -> str:
     """Run a block of Python; give what it printed."""
     out = io.StringIO()
-    with contextlib.redirect_stdout(out):
-        exec(compile(text, name, "exec"), scope)
+    try:
+        with contextlib.redirect_stdout(out):
+            exec(compile(text, name, "exec"), scope)
+    except BaseException:
+        print(out.getvalue())
+        raise
     return out.getvalue()
 
 
@@ -221,8 +237,21 @@ def apart(page: Path, folder: Path, *, write: bool = False) -> str:
     str
         What went wrong; "" if nothing did.
     """
-    shutil.copytree(REPOSITORY / "astranb", folder / "astranb", ignore=shutil.ignore_patterns("__pycache__"))
+    text = page.read_text(encoding="utf-8")
+    found = blocks(text)
+    unwanted = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(REPOSITORY / "astranb", folder / "astranb", ignore=unwanted)
+    if any(block.file.startswith("tests/") for block in found) or "$ pytest " in text:
+        shutil.copytree(REPOSITORY / "tests", folder / "tests", ignore=unwanted)
+        shutil.copy(REPOSITORY / "pyproject.toml", folder)
+    for block in found:
+        if block.how and not (folder / block.file).exists():
+            (folder / block.file).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(REPOSITORY / block.file, folder / block.file)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(folder), str(REPOSITORY)))}
+    kernels = {file.relative_to(REPOSITORY).as_posix() for file in kernel_sources(REPOSITORY / "astranb")}
+    if any(block.file in kernels for block in found):
+        environment["ASTRANB_JIT"] = "0"
     command = [
         sys.executable,
         "-m",

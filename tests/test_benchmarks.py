@@ -11,7 +11,7 @@ import pytest
 
 import benchmarks.__main__ as table
 from benchmarks import NotMeasured, libraries, measured
-from benchmarks.documents import README, replace_words, table_of
+from benchmarks.generated import README, generated, write_generated
 from benchmarks.resident import most_of_command, most_resident
 
 MEGABYTE = 1 << 20
@@ -75,9 +75,8 @@ def test_the_memory_of_a_process_is_its_own() -> None:
 
 
 def test_the_readme_says_of_measurements_what_the_table_says() -> None:
-    text = table_of(libraries.TABLE)
-    begin, end = f"<!-- {libraries.WORDS} -->", "<!-- end -->"
-    words = README.read_text(encoding="utf-8").partition(begin)[2].partition(end)[0]
+    text = generated(libraries.TABLE)
+    words = generated(libraries.TABLE, README)
     assert words == libraries.summary(text)
     rows = [line.split("|")[1:4] for line in text.splitlines()[2:]]
     points = {name.strip(" *"): int(count) for name, count, _ in rows if "**" in name}
@@ -88,11 +87,17 @@ def test_the_readme_says_of_measurements_what_the_table_says() -> None:
     assert words.startswith(f"[{sum(count for _, count in single)} points]")
 
 
-def test_words_are_replaced_between_comments(tmp_path: Path) -> None:
+def test_what_is_generated_is_replaced_between_comments(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
-    page.write_text("| a | <!-- it -->old<!-- end --> | b |\n")
-    replace_words("it", "new", page)
-    replace_words("it", "newer", page)
-    assert page.read_text() == "| a | <!-- it -->newer<!-- end --> | b |\n"
-    with pytest.raises(ValueError, match=r"page\.md has no <!-- that -->"):
-        replace_words("that", "new", page)
+    before = "| a | <!-- generated: it -->old<!-- end --> | b |\n\n<!-- generated: that -->\n"
+    page.write_text(before + "| c |\n<!-- end -->\n")
+    for text in ("new", "newer"):
+        write_generated("it", text, page)
+        write_generated("that", "| d |", page)
+        assert page.read_text() == before.replace("old", text) + "\n| d |\n\n<!-- end -->\n"
+        assert (generated("it", page), generated("that", page)) == (text, "| d |")
+    with pytest.raises(ValueError, match=r"page\.md has no <!-- generated: more -->"):
+        write_generated("more", "new", page)
+    page.write_text("<!-- generated: it -->old\n")
+    with pytest.raises(ValueError, match=r"page\.md has no <!-- end --> behind"):
+        generated("it", page)

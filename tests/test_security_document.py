@@ -27,8 +27,8 @@ from astranb.core.display import Displayed
 from astranb.core.errors import InputError
 from astranb.explore import AlgorithmMap
 from tests.documents import DOCS
+from tests.drawing.support import HOSTILE, MARKUP, hostile_simulation
 from tests.engine.operations.support import hostile, inputs_of
-from tests.export.support import HOSTILE, MARKUP, hostile_simulation
 
 PAGE = (DOCS / "security.md").read_text(encoding="utf-8")
 PACKAGE = Path(anb.__file__).parent

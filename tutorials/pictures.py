@@ -9,7 +9,7 @@ from bokeh.models import CategoricalAxis, ColumnDataSource, FactorRange, HoverTo
 from bokeh.plotting import figure
 
 from astranb.core.colours import OKABE_ITO, TIME_COLOURS
-from astranb.export.figures import show
+from astranb.drawing.figures import show
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -171,11 +171,11 @@ def _hash(files: Sequence[tuple[str, bytes]]) -> str:
 
 
 def _sources() -> list[tuple[str, bytes]]:
-    """List what a page holds of this package, and of PyYAML, by place."""
+    """List what a page holds of this package (Python and devices), and of PyYAML, by place."""
     import yaml
 
     found = []
-    for file in sorted(_PACKAGE.rglob("*.py")):
+    for file in sorted([*_PACKAGE.rglob("*.py"), *(_PACKAGE / "hardware").rglob("*.json")]):
         place = file.relative_to(_PACKAGE)
         if _LEFT_OUT.isdisjoint(place.parts):
             found.append((f"astranb/{place.as_posix()}", file.read_bytes()))

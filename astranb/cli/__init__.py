@@ -11,18 +11,20 @@ import sys
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
-from importlib import import_module
+from importlib import import_module  # noqa: TID251 - commands are modules of this folder
 from typing import TYPE_CHECKING, NoReturn
 
 from astranb.core.interrupt import EXIT_CODE, MESSAGE, run_interruptible
 
 if TYPE_CHECKING:
-    from astranb.explore.options.arguments import Parser
+    from astranb.explore.options import Parser
 
 __all__ = ["entry", "main", "parser"]
 
 # All other imports are inside functions: an interrupt during them is answered as any other.
-_COMMANDS = ("run", "explore", "serve", "traffic", "infra", "collective", "chakra", "gpu", "runtime", "lab")
+_COMMANDS = (
+    "run", "explore", "serve", "traffic", "infra", "collective", "chakra", "gpu", "plugins", "runtime", "lab",
+)  # fmt: skip
 
 
 def main(argv: list[str]) -> int:
@@ -122,8 +124,8 @@ def entry() -> NoReturn:
 
 def parser() -> Parser:
     """Return the parser of all commands."""
-    from astranb import __version__
-    from astranb.explore.options.arguments import Parser
+    from astranb.core.version import __version__
+    from astranb.explore.options import Parser
 
     top = Parser(
         prog="astranb", description="An exact simulator of distributed machine learning.", allow_abbrev=False

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from astranb.explore.options.arguments import Parser
+from astranb.explore.options import Parser
 
 from .printing import Report
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from astranb.core.errors import InputError
-from astranb.explore.options.model import add_model_options, workload_of
+from astranb.explore.options import add_model_options, workload_of
 
 from .arguments import add_command, add_output, add_verbs
 from .chakra_cases import add_case_options, generate_cases
@@ -248,7 +248,7 @@ def _draw(args: argparse.Namespace) -> Report:
 
 def _draw_page(args: argparse.Namespace) -> Report:
     """Write the graph by module as a page: faults are drawn, not repaired."""
-    from astranb.widgets.graph_page import write_graph
+    from astranb.widgets import write_graph
 
     found = opened(args.file, whole=False)
     tree = write_graph(next(iter(found.traces.values())), args.output, by=args.by)

@@ -10,7 +10,7 @@ from typing import Any, Final
 from astranb.core.errors import InputError
 from astranb.core.limits import MOST_RANKS
 from astranb.core.units import size_bytes
-from astranb.explore.options.arguments import whole
+from astranb.explore.options import whole
 
 from .printing import Report
 

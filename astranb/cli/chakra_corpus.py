@@ -84,7 +84,7 @@ def _write(reports: dict[str, dict[str, Any]], path: Path) -> None:
     from astranb.core.files import whole_file
 
     if path.suffix.lower() in _PAGES:
-        from astranb.widgets.corpus_page import write_corpus_report
+        from astranb.widgets import write_corpus_report
 
         write_corpus_report(reports, path)
         return

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from astranb.core.errors import InputError
-from astranb.core.file_formats import TASK_GRAPHS, format_of
+from astranb.core.file_formats import TASK_GRAPHS, format_of, read_by_plugin
 from astranb.core.packed import head
 
 from .printing import Report
@@ -84,7 +84,10 @@ def opened(name: str, passes: int = 1, *, whole: bool = True) -> OpenedTraces:
         table = (simai_trace if key == "SimAI workload" else layer_table_trace)(name, passes)
         return OpenedTraces(key, {0: table.trace}, list(table.notes), table=table)
     cut = ""
-    if key == "execution trace":
+    by_plugin = read_by_plugin(name, "traces", chakra.Trace)
+    if found and by_plugin is not None:
+        form, trace = found.name, by_plugin
+    elif key == "execution trace":
         form, trace = "PyTorch execution trace", chakra.pytorch_trace(chakra.pytorch_document(name))
     elif key == "Chakra JSON":
         form, trace = key, chakra.json_trace(name)

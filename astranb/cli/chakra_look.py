@@ -94,7 +94,7 @@ def _timeline(args: argparse.Namespace) -> Report:
     times = _times(args, args.file, traces, notes)
     if args.output.lower().endswith(".html"):
         from astranb.chakra import RecordedTracks
-        from astranb.widgets.trace_page import write_trace_timeline
+        from astranb.widgets import write_trace_timeline
 
         tracks = RecordedTracks(traces, times)
         write_trace_timeline(tracks, args.output, title=Path(args.file).name)
@@ -175,7 +175,7 @@ def _statistics(args: argparse.Namespace) -> Report:
     document = found.as_document()
     lines = [*_statistics_lines(found, args.rows)]
     if args.html:
-        from astranb.widgets.statistics_page import write_statistics
+        from astranb.widgets import write_statistics
 
         write_statistics(traces, found, args.html, title=Path(args.file).name)
         lines.append(f"pictures: {args.html}")
@@ -195,7 +195,7 @@ def _counted(
 
 def _work(trace: Trace, notes: list[str]) -> dict[int, tuple[int, int]]:
     """The operations and bytes of computations whose shapes are recorded."""
-    from astranb.workload.astrasim2.trace_kernels import shaped_of
+    from astranb.workload.astrasim2 import shaped_of
 
     try:
         found = shaped_of(trace)

@@ -7,8 +7,7 @@ from typing import Any, Final
 
 from astranb.core.errors import InputError
 from astranb.core.limits import MOST_RANKS
-from astranb.explore.options.arguments import given, whole
-from astranb.explore.options.model import DEGREES, traced_degrees
+from astranb.explore.options import DEGREES, given, traced_degrees, whole
 
 from .arguments import add_command, add_output
 from .printing import Report
@@ -47,7 +46,7 @@ def add_scale(verbs: Any) -> None:
 
 def _scale(args: argparse.Namespace) -> Report:
     from astranb.chakra import scale
-    from astranb.chakra.scaling.parallelism import Parallelism, plan_text
+    from astranb.chakra.scaling import Parallelism, plan_text
 
     target = given(args, **{DEGREES[name]: name for name in _WANTED})
     if args.ranks is None and not target and args.micro is None:

@@ -9,14 +9,8 @@ from typing import Any
 
 from astranb.core.errors import InputError
 from astranb.core.units import format_bytes
-from astranb.explore.options.arguments import (
-    algorithm_of,
-    collective_of,
-    flag_of,
-    given,
-    is_contract,
-    params_of,
-)
+from astranb.explore.options import algorithm_of, collective_of, flag_of, given, is_contract, params_of
+from astranb.hardware import DEFAULT_GPU
 
 from . import synthesis
 from .arguments import add_command, add_output, add_verbs
@@ -90,7 +84,7 @@ def add_commands(commands: Any) -> None:
     verify.add_argument("--root", type=int, metavar="R", help="root rank (default: 0)")
     verify.add_argument("--size", help="bytes in a rank's larger buffer (default: 1MiB)")
     verify.add_argument(
-        "--gpu", help="preset whose SMs hold the thread blocks (default: that of --infra, else h100-sxm)"
+        "--gpu", help=f"GPU whose SMs hold the thread blocks (default: that of --infra, else {DEFAULT_GPU})"
     )
     verify.add_argument("--picture", metavar="FILE.svg", help="draw a deadlock's cycle of waits")
     synthesis.add_command(verbs)
@@ -103,10 +97,14 @@ def _add_param(command: argparse.ArgumentParser) -> None:
 
 
 def _list(args: argparse.Namespace) -> Report:
-    from astranb.collectives import COLLECTIVES, EXCHANGES, algorithms
+    from astranb.collectives import ALGORITHMS, COLLECTIVES, EXCHANGES
 
     del args
-    found = [(a.collective, a.name, a.summary) for a in algorithms()]
+    own = ALGORITHMS.own()
+    found = [(*key, own[key].summary) for kind in COLLECTIVES for key in own if key[0] == kind]
+    for plugin in ALGORITHMS.plugins():
+        collective, _, name = plugin.name.partition(".")
+        found.append((collective, name, f"of {plugin.source}"))
     routed = [name for name, kind in COLLECTIVES.items() if kind.routed]
     found += [(name, kernels, summary) for name in routed for kernels, summary in EXCHANGES.items()]
     rows = [dict(zip(("collective", "algorithm", "summary"), row, strict=True)) for row in found]
@@ -138,7 +136,7 @@ def _export(args: argparse.Namespace) -> Report:
 def _export_for(args: argparse.Namespace) -> Report:
     """Write what ``astranb run`` simulates on an infrastructure."""
     from astranb.explore import export_algorithm
-    from astranb.explore.options.inputs import collective_asked
+    from astranb.explore.options import collective_asked
     from astranb.net import Network
 
     if not is_contract(args.collective):
@@ -174,7 +172,7 @@ def _verify(args: argparse.Namespace) -> Report:
     from astranb.infragraph import resolve
 
     rows, lines, exit_code = [], [], 0
-    slots = preset(args.gpu or "h100-sxm").slots if args.gpu or args.infra is None else None
+    slots = preset(args.gpu or DEFAULT_GPU).slots if args.gpu or args.infra is None else None
     algorithm = algorithm_of(args.algorithm)
     plan = hasattr(algorithm, "fitted")
     collective = collective_of(args.collective)

@@ -8,7 +8,7 @@ from typing import Any, Final
 from astranb.core.errors import InputError
 from astranb.core.interrupt import stoppable
 from astranb.core.units import time_ps
-from astranb.explore.options.arguments import whole
+from astranb.explore.options import whole
 
 from .arguments import add_command, add_output
 from .printing import Report
@@ -55,7 +55,7 @@ def add_commands(commands: Any) -> None:
 
 
 def _explore(args: argparse.Namespace) -> Report:
-    from astranb.explore.sweeps.sweep import Sweep
+    from astranb.explore import Sweep
 
     limit_s = None if args.time_limit is None else time_ps(args.time_limit, where="--time-limit") / 1e12
     sweep = Sweep.of(args.sweep)
@@ -64,7 +64,7 @@ def _explore(args: argparse.Namespace) -> Report:
             folder=args.output, workers=args.workers, scheduler=args.scheduler, retry=args.retry
         )
     if args.html:
-        from astranb.widgets.study_page import write_study
+        from astranb.widgets import write_study
 
         write_study(found, args.html)
     code = found.stop_code or (InputError.exit_code if found.failed else 0)

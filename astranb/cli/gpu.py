@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import argparse
 import math
+from collections.abc import Iterable
+from dataclasses import asdict
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
 from typing import Any
+
+from astranb.hardware import DEFAULT_GPU
 
 from .arguments import add_command, add_output, add_verbs
 from .gpu_logs import add_log_verbs
@@ -20,60 +27,63 @@ def add_commands(commands: Any) -> None:
     verbs = add_verbs(commands, "gpu", "list GPU presets, and make one from measurements")
     add_command(verbs, "list", "list all presets", _list)
     show = add_command(verbs, "show", "print every number of a preset with its source", _show)
-    show.add_argument("gpu", help="preset, or its file, as my-gpu.preset.json")
+    show.add_argument("gpu", help="preset, or its file, as my-gpu.yaml")
     fit = add_command(verbs, "from", "make a preset from measurements of a GPU", _from)
-    fit.add_argument("file", help="file written by benchmarks/gpu_microbench.py")
-    fit.add_argument("--like", default="h100-sxm", help="preset of what was not measured (default: h100-sxm)")
+    fit.add_argument("file", help="measurement of benchmarks/gpu_microbench.py, or timings (FILE.csv)")
+    like = f"preset of what was not measured (default: {DEFAULT_GPU})"
+    fit.add_argument("--like", default=DEFAULT_GPU, help=like)
     fit.add_argument("--name", help="name of the preset (default: that of the device)")
     fit.add_argument("--infra", help="infrastructure that was measured, for what crosses links")
     add_output(fit, "file to write (default: NAME.preset.json)", metavar="FILE.json")
     add_log_verbs(verbs)
 
 
-def _rows(preset: Any) -> list[dict[str, Any]]:
-    from astranb.gpu.presets import NUMBERS
-
-    return [
-        {"number": n, "value": getattr(preset, n), "unit": _unit(n), "source": preset.sources.get(n, "")}
-        for n in NUMBERS
-    ]
-
-
-def _unit(number: str) -> str:
-    """Return the unit that a number's name ends with."""
-    units = {"_ps": "ps", "_Bps": "B/s", "_bytes": "B", "payload": "B"}
-    return next((unit for ending, unit in units.items() if number.endswith(ending)), "")
-
-
 def _list(args: argparse.Namespace) -> Report:
-    from astranb.gpu import PRESETS
+    from astranb.hardware import GPU_FILES, PRESETS, read_gpu
 
     del args
-    names = ("name", "sms", "l2_bytes", "hbm_Bps", "hbm_bytes")
-    rows = [{name: getattr(p, name) for name in names} for p in PRESETS.values()]
-    lines = [
-        f"{p.name:<12} {p.sms:>4} {p.sm_word}s, {p.hbm_bytes / 1e9:.0f} GB at {p.hbm_Bps / 1e12:.2f} TB/s, "
-        f"L2 {p.l2_bytes / 2**20:.0f} MiB"
-        for p in PRESETS.values()
-    ]
+    rows: list[dict[str, Any]] = []
+    lines: list[str] = []
+    for name in PRESETS:
+        gpu = read_gpu(name)
+        p, memory = gpu.preset, gpu.memory
+        numbers = {"name": name, "sms": p.sms, "l2_bytes": p.l2_bytes, "hbm_Bps": p.hbm_Bps}
+        rows.append({**numbers, **asdict(memory)})
+        lines.append(
+            f"{name:<12} {p.sms:>4} {p.sm_word}s, {memory.sold_bytes / 1e9:.0f} GB at "
+            f"{p.hbm_Bps / 1e12:.2f} TB/s, L2 {p.l2_bytes / 2**20:.0f} MiB"
+        )
+    for plugin in GPU_FILES.plugins():
+        rows.append({"name": plugin.name, "plugin": plugin.source})
+        lines.append(f"{plugin.name:<12} of {plugin.source}")
     return Report(rows, lines)
 
 
 def _show(args: argparse.Namespace) -> Report:
-    from astranb.gpu import preset
+    from astranb.hardware import read_gpu
 
-    found = preset(args.gpu)
-    rows = _rows(found)
-    return Report({"name": found.name, "numbers": rows}, [found.name, *_number_lines(rows)])
+    found = read_gpu(args.gpu)
+    rows, lines = list(found.rows()), [found.name]
+    for section, some in groupby(rows, key=itemgetter("section")):
+        lines += [f"\n{section}", *_number_lines(some)]
+    return Report({"name": found.name, "file": str(found.file.root.file), "numbers": rows}, lines)
 
 
 def _from(args: argparse.Namespace) -> Report:
+    if Path(args.file).suffix.lower() == ".csv":
+        return _from_timings(args)
     from astranb.explore import compare_to_measured, preset_from
     from astranb.gpu import read_measured, write_preset
+    from astranb.hardware import unit_of
 
     measured = read_measured(args.file)
     made = preset_from(measured, like=args.like, name=args.name, infra=args.infra)
-    changed = [row for row in _rows(made) if row["source"].startswith("measured")]
+    sources = made.sources.items()
+    changed = [
+        {"number": n, "value": getattr(made, n), "unit": unit_of(n), "kind": one.kind, "source": one.source}
+        for n, one in sources
+        if not one.source.startswith("not measured")
+    ]
     compared: list[Any] = compare_to_measured(made, measured, args.infra).to_dict("records")
     path = args.output or f"{made.name}.preset.json"
     write_preset(made, path)
@@ -92,8 +102,35 @@ def _from(args: argparse.Namespace) -> Report:
     return Report(document, lines)
 
 
-def _number_lines(rows: list[dict[str, Any]]) -> list[str]:
-    return [f"{row['number']:<18} {row['value']:>20,} {row['unit']:<4} {row['source']}" for row in rows]
+def _from_timings(args: argparse.Namespace) -> Report:
+    """Fit what kernels achieve to timings of them."""
+    from astranb.core.errors import InputError
+    from astranb.hardware import PRESETS, checked_name, gpu_named, read_gpu, write_device_file
+    from astranb.workload.kernels import fitted_document, gpu_of_file
+
+    if args.infra is not None:
+        raise InputError("timings of kernels cross no links", where="--infra", hint="leave it out")
+    like = gpu_named(args.like)
+    if like.name not in PRESETS:
+        raise InputError(f"{args.like} is not a shipped GPU", where="--like", hint="give the name of one")
+    fit = gpu_of_file(args.file, like)
+    name = checked_name(args.name or f"{like.name}-fitted", "--name")
+    path = args.output or f"{name}.json"
+    write_device_file(fitted_document(fit, like.name, name, Path(args.file).name), path)
+    rows = [row for row in read_gpu(path).rows() if row["source"].startswith(Path(args.file).name)]
+    lines = [f"wrote {name}, based on {like.name}, to {path}; use it with --gpu {path}", *_number_lines(rows)]
+    return Report({"name": name, "file": str(path), "fitted": fit.text, "numbers": rows}, lines)
+
+
+def _number_lines(rows: Iterable[dict[str, Any]]) -> list[str]:
+    lines = []
+    for row in rows:
+        value = row["value"]
+        text = f"{value:>20,}" if isinstance(value, int | float) else f"{value!s:>20}"
+        lines.append(
+            f"{row['number']:<18} {text} {row['unit']:<4} {row['kind']:<10} {row['source']}".rstrip()
+        )
+    return lines
 
 
 def _missing(value: Any) -> bool:

@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from astranb.core.units import format_bytes, format_time
-from astranb.explore.options.arguments import Parser, algorithm_of, given, whole
+from astranb.explore.options import Parser, algorithm_of, given, whole
 
 from .arguments import add_command, add_output
 from .printing import Report

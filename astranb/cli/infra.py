@@ -132,7 +132,7 @@ def _output(args: argparse.Namespace, default: str) -> Path:
 
 
 def _draw(args: argparse.Namespace) -> Report:
-    from astranb.export import draw
+    from astranb.drawing import draw
     from astranb.infragraph import resolve
 
     infra = resolve(args.file)

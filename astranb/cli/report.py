@@ -7,9 +7,17 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from astranb.core.units import format_time
-from astranb.explore.options.inputs import Subject, table_row
-from astranb.explore.options.model import memory_limit_of
-from astranb.explore.options.run_options import COLLECTIVE, EXCHANGE, JOBS, LAYERS, MODEL, TRACES
+from astranb.explore.options import (
+    COLLECTIVE,
+    EXCHANGE,
+    JOBS,
+    LAYERS,
+    MODEL,
+    TRACES,
+    Subject,
+    memory_limit_of,
+    table_row,
+)
 
 from .printing import Report
 
@@ -41,17 +49,17 @@ def write_files(subject: Subject) -> None:
     if args.perfetto:
         sim.result.to_perfetto(args.perfetto)
     if args.memory_svg:
-        from astranb.export import memory
+        from astranb.drawing import memory
 
         memory(sim, args.memory_svg)
     if args.html or args.svg:
-        from astranb.widgets.files import files_of
+        from astranb.widgets import files_of
 
         files = files_of(sim)
         if args.live:  # it simulates what has been simulated here once more
             start = sim.fork()
             start.reset()
-            start.to_html(args.html, live=True if args.live == "page" else args.live)
+            files_of(start).to_html(args.html, live=True if args.live == "page" else args.live)
         elif args.html:
             files.to_html(args.html)
         if args.svg:
@@ -317,7 +325,7 @@ def _memory_lines(subject: Subject, step: Any) -> list[str]:
         return []
     limit, expanded = _limit_bytes(subject), _expanded_lines(step)
     if subject.args.memory_table:
-        from astranb.workload.models.memory import memory_lines
+        from astranb.workload.models import memory_lines
 
         return [
             f"memory of a rank at its fullest moment, GB of {limit / 1e9:.1f}:",

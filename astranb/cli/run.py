@@ -6,8 +6,7 @@ import argparse
 from typing import Any, Final
 
 from astranb.core.errors import InputError
-from astranb.explore.options.inputs import ensemble_of, search_of, simulation_of
-from astranb.explore.options.run_options import add_options
+from astranb.explore.options import add_options, ensemble_of, search_of, simulation_of
 
 from .arguments import add_command
 from .printing import Report

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from astranb.core.errors import InputError
 from astranb.core.units import size_bytes, time_ps
-from astranb.explore.options.arguments import given, positive, whole
-from astranb.explore.options.inputs import network_of
-from astranb.explore.options.model import MODEL_OPTIONS, times_of
+from astranb.explore.options import MODEL_OPTIONS, given, network_of, positive, times_of, whole
+from astranb.hardware import DEFAULT_GPU
 
 from .arguments import add_command
 from .printing import Report
@@ -21,11 +20,11 @@ __all__ = ["add_commands"]
 
 _SHARED: Final = (
     "--model", "--tp", "--pp", "--precision", "--cache-precision", "--expert-imbalance", "--efficiency",
-    "--kernels",
+    "--costs", "--kernels",
 )  # fmt: skip
 _Options: TypeAlias = tuple[tuple[tuple[str, ...], str, dict[str, Any]], ...]
 _MACHINE: _Options = (
-    (("--gpu",), "GPU preset (default: h100-sxm)", {}),
+    (("--gpu",), f"GPU preset or its file (default: {DEFAULT_GPU})", {}),
     (("--launch",), "how kernels are launched: none, graph or stream (default: none)", {}),
     (("--memory-limit",), "memory of a GPU (default: the GPU's)", {"metavar": "SIZE"}),
     (("--network",), "network.yml of ASTRA-sim 2.0, of all GPUs", {"metavar": "FILE"}),
@@ -118,7 +117,6 @@ def add_commands(commands: Any) -> None:
 
 def _serve(args: argparse.Namespace) -> Report:
     from astranb.explore import serve
-    from astranb.workload.kernels import DEFAULT_GPU
     from astranb.workload.serving import requests_of
 
     if args.infra is not None and args.network is not None:

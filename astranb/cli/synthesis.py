@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, Any, Final
 
 from astranb.core.errors import InputError
-from astranb.explore.options.arguments import given, whole
+from astranb.explore.options import given, whole
 
 from . import arguments
 from .arguments import add_output

@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from astranb.core.errors import InputError
 from astranb.core.units import format_bytes, format_time
-from astranb.explore.options.arguments import algorithm_of, flag_of
-from astranb.explore.options.inputs import network_of, simulation_of
-from astranb.explore.options.run_options import add_options
+from astranb.explore.options import add_options, algorithm_of, flag_of, network_of, simulation_of
 
 from .arguments import add_command, add_output, add_verbs
 from .printing import Report, summary_lines
@@ -176,7 +174,7 @@ def _show(args: argparse.Namespace) -> Report:
         return Report(document, _lines(document))
     if Path(args.figure).suffix.lower() not in (".html", ".htm"):
         raise InputError("plots are written as a page", where=args.figure, hint="name it FILE.html")
-    from astranb.export import figures
+    from astranb.drawing import figures
     from astranb.traffic import traffic_figure
 
     path = figures.save(traffic_figure(found, dark=args.dark), args.figure)
@@ -211,7 +209,11 @@ def _translate(args: argparse.Namespace) -> Report:
     if args.list:
         rows = [
             {"target": one.name, "suffix": one.suffix, "description": one.description}
-            for one in TARGETS.values()
+            for one in TARGETS.own().values()
+        ]
+        rows += [
+            {"target": plugin.name, "suffix": "", "description": f"of {plugin.source}"}
+            for plugin in TARGETS.plugins()
         ]
         return Report(rows, [f"{row['target']:<12} {row['suffix']:<10} {row['description']}" for row in rows])
     for name in ("file", "to"):

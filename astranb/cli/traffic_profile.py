@@ -7,17 +7,22 @@ from typing import TYPE_CHECKING, Any, Final
 
 from astranb.core.errors import InputError
 from astranb.core.units import size_bytes
-from astranb.explore.options.arguments import flag_of, function_of, given, positive, whole
-from astranb.explore.options.model import (
+from astranb.explore.options import (
     DEGREES,
     MODEL_OPTIONS,
     add_model_options,
     degrees_of,
+    flag_of,
+    function_of,
+    given,
     memory_limit_of,
+    positive,
     times_of,
     traced_degrees,
+    whole,
     workload_of,
 )
+from astranb.hardware import DEFAULT_GPU
 
 from .arguments import add_command, add_output
 from .printing import Report
@@ -75,7 +80,8 @@ _APPLY: Final = {
     "model": _MODEL | {"--memory-limit"},
     "torch": {flag for flag, _, _ in _TORCH[1:]}
     | _DEGREES
-    | {"--microbatches", "--recompute", "--precision", "--gradient-bytes", "--efficiency", "--memory-limit"},
+    | {"--microbatches", "--recompute", "--precision", "--gradient-bytes", "--memory-limit"}
+    | {"--efficiency", "--costs"},
     "traces": {flag for flag, _, _ in _TRACES[1:]} | _DEGREES - {"--zero"} | {"--efficiency"},
 }
 """The options that have an effect, by where the profile comes from."""
@@ -90,7 +96,7 @@ def add_profile(verbs: Any) -> None:
         _profile,
     )
     add_model_options(parser)
-    parser.add_argument("--gpu", help="GPU whose kernels give the durations (default: h100-sxm)")
+    parser.add_argument("--gpu", help=f"GPU whose kernels give the durations (default: {DEFAULT_GPU})")
     parser.add_argument(
         "--memory-limit",
         metavar="SIZE",
@@ -133,7 +139,6 @@ def _made(args: argparse.Namespace) -> Profile:
 
 def _of_model(args: argparse.Namespace) -> Profile:
     from astranb.traffic import profile_of
-    from astranb.workload.kernels import DEFAULT_GPU
 
     step = workload_of(args, args.gpu or DEFAULT_GPU)
     return profile_of(step, args.model, memory_limit_of(args, step.times))
@@ -142,7 +147,6 @@ def _of_model(args: argparse.Namespace) -> Profile:
 def _of_torch(args: argparse.Namespace) -> Profile:
     from astranb.core.document import read_document
     from astranb.traffic import profile_torch
-    from astranb.workload.kernels import DEFAULT_GPU
     from astranb.workload.models import Parallelism
 
     more = given(args, "microbatches", "recompute", "precision", "gradient_bytes", "balance", "measured")
@@ -164,7 +168,6 @@ def _of_torch(args: argparse.Namespace) -> Profile:
 
 def _of_traces(args: argparse.Namespace) -> Profile:
     from astranb.traffic import profile_traces
-    from astranb.workload.kernels import DEFAULT_GPU
     from astranb.workload.models import Parallelism
 
     more = given(args, "micro", groups="comm_group")

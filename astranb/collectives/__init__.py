@@ -14,7 +14,7 @@ from .formats import read_algorithm, write_algorithm
 from .formats.msccl_xml import read_msccl_xml, write_msccl_xml
 from .formats.mscclpp import read_mscclpp, write_mscclpp
 from .formats.plan import Plan
-from .join import Joined, JoinedOperation, Section, join, new_operations
+from .joined_programs import Joined, JoinedOperation, Section, join, new_operations
 from .language.collective import COLLECTIVES
 from .language.compose import AlgorithmCall
 from .language.contract import Contract

@@ -13,10 +13,19 @@ A broadcast down two trees, in an algorithm of one's own:
 []
 """
 
-from .library.doubling import double, halve, swing_peer
-from .library.hierarchical import by_nic
-from .library.ring import around
-from .library.trees import Tree, below, chain, double_tree, hand_down, reduce_up
+from astranb.collectives.library import (
+    Tree,
+    around,
+    below,
+    by_nic,
+    chain,
+    double,
+    double_tree,
+    halve,
+    hand_down,
+    reduce_up,
+    swing_peer,
+)
 
 __all__ = [
     "Tree",

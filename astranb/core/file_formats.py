@@ -11,12 +11,22 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import wraps
 from pathlib import Path
-from typing import Final, NamedTuple, ParamSpec, TypeVar
+from typing import Any, Final, NamedTuple, ParamSpec, TypeVar
 
 from .errors import InputError
 from .packed import blocks, first_bytes, head
+from .plugins import Registry
 
-__all__ = ["TASK_GRAPHS", "FileFormat", "format_of", "is_task_graph", "names_format"]
+__all__ = [
+    "FORMATS",
+    "TASK_GRAPHS",
+    "FileFormat",
+    "format_of",
+    "has_plugin",
+    "is_task_graph",
+    "names_format",
+    "read_by_plugin",
+]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -42,12 +52,32 @@ _XML = rb"\A\s*(?:<\?[^>]*>\s*|<!--(?:(?!-->).)*-->\s*)*"
 
 
 class FileFormat(NamedTuple):
-    """A format, what to do with such a file, and the pattern of its first bytes."""
+    """A format, what to do with such a file, and the pattern of its first bytes.
+
+    Attributes
+    ----------
+    key : str
+        Of a plug-in: the ending of the files' names, without its dot.
+    name : str
+        What such a file is, as ``a list of links``.
+    hint : str
+        What to do with one.
+    start : re.Pattern
+        What its first bytes match.
+    becomes : str
+        Of a plug-in: what its reader returns. ``infrastructure``: an InfraGraph document as a dict;
+        ``traces``: a :class:`~astranb.chakra.Trace`; ``algorithm``: a plan of :mod:`astranb.collectives`;
+        ``traffic``: a :class:`~astranb.traffic.MessageGraph`.
+    read : callable, optional
+        Reads a path.
+    """
 
     key: str
     name: str
     hint: str
     start: re.Pattern[bytes]
+    becomes: str = ""
+    read: Callable[[Path], Any] | None = None
 
 
 def _format(key: str, name: str, hint: str, start: bytes) -> FileFormat:
@@ -243,6 +273,12 @@ _FORMATS: Final = (
 )
 
 
+FORMATS: Final[Registry[str, FileFormat]] = Registry(
+    "formats", FileFormat, lambda one: one.key, {one.key: one for one in _FORMATS}
+)
+"""The formats by their keys; a plug-in is asked about files of its ending that are of no built-in one."""
+
+
 def format_of(path: str | Path) -> FileFormat | None:
     r"""Recognize the format of a file by its first bytes; None if it is none that is known or unreadable.
 
@@ -258,7 +294,50 @@ def format_of(path: str | Path) -> FileFormat | None:
     """
     data = first_bytes(path, _HEAD)
     plain = head(path, _HEAD)
-    return _matching(plain) or _of_json(path, plain) or _matching(data)
+    return _matching(plain) or _of_json(path, plain) or _matching(data) or _of_plugin(path, plain)
+
+
+def has_plugin(path: str | Path) -> bool:
+    """Return whether a plug-in reads files with the ending of this one; it is not loaded."""
+    return FORMATS.plugin(_ending(path)) is not None
+
+
+def _ending(path: str | Path) -> str:
+    return Path(path).suffix.removeprefix(".").lower()
+
+
+def _of_plugin(path: str | Path, begin: bytes) -> FileFormat | None:
+    if not begin or not has_plugin(path):
+        return None
+    found = FORMATS[_ending(path)]
+    return found if found.start.search(begin) else None
+
+
+def read_by_plugin(path: str | Path, becomes: str, item: type[T]) -> T | None:
+    """Read a file of a format that a plug-in reads; None: it is none that becomes such an object.
+
+    Parameters
+    ----------
+    path : str or Path
+    becomes : str
+        As :attr:`FileFormat.becomes`.
+    item : type
+        Of what the reader must return.
+
+    Raises
+    ------
+    InputError
+        The reader refuses the file, fails, or returns something else.
+    """
+    found = format_of(path) if has_plugin(path) else None
+    if found is None or found.read is None or found.becomes != becomes:
+        return None
+    with FORMATS.running(found.key):
+        made = found.read(Path(path))
+        if not isinstance(made, item):
+            what = f"its reader must return a {item.__name__}, not a {type(made).__name__}"
+            raise TypeError(what)
+    return made
 
 
 def _matching(data: bytes) -> FileFormat | None:
@@ -322,7 +401,8 @@ def names_format(*own: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
     Parameters
     ----------
     *own : str
-        Keys of the formats that the reader accepts: their errors stay as they are.
+        Keys of the formats that the reader accepts, and what those of plug-ins become: their errors stay as
+        they are.
 
     Returns
     -------
@@ -338,7 +418,7 @@ def names_format(*own: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
             except InputError as error:
                 path = args[0] if args and isinstance(args[0], str | os.PathLike) else None
                 found = format_of(Path(path)) if path and error.where.startswith(str(path)) else None
-                if found is None or found.key in own:
+                if found is None or found.key in own or found.becomes in own:
                     raise
                 raise InputError(f"this is {found.name}", where=str(path), hint=found.hint) from error
 

@@ -10,14 +10,13 @@ import csv
 import hashlib
 import io
 import math
-import zipfile
-import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal
 
 import numpy as np
 
+from .archive import DAMAGED, FREE_BYTES, members
 from .document import contents
 from .errors import InputError
 from .extras import needs_extra
@@ -30,6 +29,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "INT64",
+    "arrays_of",
+    "bytes_of",
     "column_table",
     "exact_sum",
     "parquet_table",
@@ -49,7 +50,6 @@ INT64: Final = (-(1 << 63), (1 << 63) - 1)
 _MOST_FILE_BYTES: Final = 16 << 30
 """The largest table of columns: traffic of large jobs."""
 
-_FREE_BYTES: Final = 1 << 20
 _COPIES: Final = 4
 """Times their bytes that columns take in memory, with the copies that are made of them."""
 _SMALLER: Final = "use a smaller file"
@@ -247,11 +247,33 @@ def read_arrays(path: str | Path, hint: str) -> dict[str, np.ndarray]:
     where = str(path)
     data = _contents(path)
     try:
-        found = _members(io.BytesIO(data), len(data), max(_FREE_BYTES, MOST_RATIO * len(data)), where)
-    except _DAMAGED as error:
+        found = _arrays(io.BytesIO(data), len(data), max(FREE_BYTES, MOST_RATIO * len(data)), where)
+    except DAMAGED as error:
         if isinstance(error, InputError):
             raise
         raise InputError(f"no arrays of NumPy: {error}"[:200], where=where, hint=hint) from None
+    return {name.removesuffix(".npy"): array for name, array in found.items()}
+
+
+def bytes_of(tables: Mapping[str, Any]) -> bytes:
+    """Return named arrays as the contents of an ``.npz`` file."""
+    file = io.BytesIO()
+    np.savez(file, allow_pickle=False, **{name: np.asarray(table) for name, table in tables.items()})
+    return file.getvalue()
+
+
+def arrays_of(data: bytes, where: str) -> dict[str, np.ndarray]:
+    """Read what :func:`bytes_of` returned; the arrays cannot be written to.
+
+    Raises
+    ------
+    InputError
+        It is something else.
+    """
+    try:
+        found = _arrays(io.BytesIO(data), len(data), len(data), where)
+    except DAMAGED as error:
+        raise InputError("no arrays of NumPy", where=where) from error
     return {name.removesuffix(".npy"): array for name, array in found.items()}
 
 
@@ -288,10 +310,10 @@ def read_tables(path: Path, what: str, hint: str) -> dict[str, np.ndarray]:
     try:
         with path.open("rb") as file:
             size = path.stat().st_size
-            found = _members(file, size, size, str(path))
+            found = _arrays(file, size, size, str(path))
     except InputError:
         raise
-    except _DAMAGED as error:
+    except DAMAGED as error:
         raise InputError(f"not {what}", where=str(path), hint=hint) from error
     arrays = {name.removesuffix(".npy"): array for name, array in found.items()}
     checksum = arrays.pop(_CHECKSUM, None)
@@ -312,36 +334,9 @@ def _contents(path: str | Path) -> bytes:
     return contents(path, _MOST_FILE_BYTES)
 
 
-_DAMAGED: Final = (
-    OSError, ValueError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError,
-)  # fmt: skip
-"""Exceptions that reading a damaged or foreign ``.npz`` file raises."""
-
-
-def _members(file: BinaryIO, size: int, most: int, where: str) -> dict[str, np.ndarray]:
-    """Read all arrays of a file of so many bytes, which may unpack to so many.
-
-    Raises
-    ------
-    InputError, or one of ``_DAMAGED``
-        They are larger, two have one name, or something is no array.
-    """
-    found: dict[str, np.ndarray] = {}
-    with zipfile.ZipFile(file) as archive:
-        members = archive.infolist()
-        unpacked = sum(member.file_size for member in members)
-        if unpacked > most:
-            what = f"unpacks to {unpacked:,} bytes from {size:,}"
-            raise InputError(what, where=where, hint="save it without compression")
-        require_bytes(unpacked, where=where, hint=_SMALLER)
-        for member in members:
-            if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-                raise ValueError("compressed in another way than NumPy does")
-            if member.filename in found:
-                raise ValueError(f"duplicate array {member.filename[:40]!r}")
-            with archive.open(member) as part:  # its size as it says bounds what is unpacked at once
-                found[member.filename] = _array(part.read(member.file_size))
-    return found
+def _arrays(file: BinaryIO, size: int, most: int, where: str) -> dict[str, np.ndarray]:
+    """Read all arrays of a file of so many bytes, which may unpack to so many."""
+    return {name: _array(data) for name, data in members(file, size, most, where)}
 
 
 def _checksum(arrays: Mapping[str, np.ndarray]) -> bytes:

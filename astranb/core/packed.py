@@ -10,7 +10,7 @@ import io
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from importlib import import_module
+from importlib import import_module  # noqa: TID251 - packages of others, without types
 from pathlib import Path
 from typing import BinaryIO, Final, cast
 

@@ -1,7 +1,7 @@
 """Pictures of plain shapes, and the only module that writes SVG.
 
 A caller lists shapes; names from files are escaped here. Colours are those of :mod:`astranb.core.colours`.
-The same shapes can be drawn as pixels (``widgets/_raster.py``).
+The same shapes can be drawn as pixels (``export/raster.py``).
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ __all__ = [
     "format_bandwidth",
     "format_bytes",
     "format_time",
+    "quantity",
     "size_bytes",
     "time_ps",
 ]
@@ -46,6 +47,14 @@ _RATE = MappingProxyType(
         **{f"{p}bit/s": Decimal(s) / 8 for p, s in (("k", 10**3), ("M", 10**6), ("G", 10**9), ("T", 10**12))},
     }
 )  # fmt: skip
+
+_UNITS = MappingProxyType(
+    {
+        "size": {unit: Decimal(scale) for unit, scale in _SIZE.items()},
+        "time": {unit: Decimal(scale) for unit, scale in _TIME.items()},
+        "bandwidth": dict(_RATE),
+    }
+)
 
 _QUANTITY = re.compile(r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)\s*([^\s\d].*?)?\s*\Z")
 
@@ -78,7 +87,7 @@ def size_bytes(value: int | str, *, where: str = "size") -> int:
     >>> size_bytes("1 MiB"), size_bytes("1MB"), size_bytes(4096)
     (1048576, 1000000, 4096)
     """
-    return _read(value, {u: Decimal(s) for u, s in _SIZE.items()}, "size", where, bare="B")
+    return _read(value, "size", where, bare="B")
 
 
 def time_ps(value: int | str, *, where: str = "time") -> int:
@@ -106,7 +115,7 @@ def time_ps(value: int | str, *, where: str = "time") -> int:
     >>> time_ps("500 ns"), time_ps("1.5us")
     (500000, 1500000)
     """
-    return _read(value, {u: Decimal(s) for u, s in _TIME.items()}, "time", where, bare=None)
+    return _read(value, "time", where, bare=None)
 
 
 def bandwidth_Bps(value: int | str, *, where: str = "bandwidth") -> int:  # noqa: N802 - unit in the name
@@ -135,10 +144,48 @@ def bandwidth_Bps(value: int | str, *, where: str = "bandwidth") -> int:  # noqa
     >>> bandwidth_Bps("50 GB/s"), bandwidth_Bps("400 Gbps")
     (50000000000, 50000000000)
     """
-    rate = _read(value, dict(_RATE), "bandwidth", where, bare=None, whole=False)
+    rate = _read(value, "bandwidth", where, bare=None)
     if rate < 1:
         raise InputError(f"bandwidth must be positive, got {value!r}", where=where)
     return rate
+
+
+def quantity(kind: str, number: float, unit: str, *, where: str = "") -> int:
+    """Convert a number of a unit, as documents of other standards have it: exactly, without a text.
+
+    Parameters
+    ----------
+    kind : str
+        ``"size"``, ``"time"`` or ``"bandwidth"``.
+    number : int or float
+    unit : str
+        As in text: ``"GBps"``, ``"ns"``.
+    where : str
+        What the value belongs to, for the error line.
+
+    Returns
+    -------
+    int
+        Bytes, ps or bytes a second.
+
+    Raises
+    ------
+    InputError
+        As of :func:`size_bytes`, :func:`time_ps` and :func:`bandwidth_Bps`.
+
+    Examples
+    --------
+    >>> quantity("bandwidth", 0.3, "GBps"), quantity("time", 1.5, "ns")
+    (300000000, 1500)
+    """
+    shown = f"{number!r} {unit}"
+    exact = Decimal(repr(number))
+    if not exact.is_finite():
+        raise InputError(f"{kind} {shown!r} is out of range", where=where)
+    found = _whole(exact, _UNITS[kind][unit], shown, kind, where)
+    if kind == "bandwidth" and found < 1:
+        raise InputError(f"bandwidth must be positive, got {shown!r}", where=where)
+    return found
 
 
 def format_bytes(n: int) -> str:
@@ -187,16 +234,9 @@ def format_bandwidth(rate_Bps: float) -> str:  # noqa: N803 - unit in the name
     return f"{rate_Bps:.4g} B/s"
 
 
-def _read(
-    value: int | str,
-    table: dict[str, Decimal],
-    kind: str,
-    where: str,
-    *,
-    bare: str | None,
-    whole: bool = True,
-) -> int:
-    """Read one quantity against one closed table of units."""
+def _read(value: int | str, kind: str, where: str, *, bare: str | None) -> int:
+    """Read one quantity against the closed table of its units."""
+    table = _UNITS[kind]
     if isinstance(value, bool) or not isinstance(value, Integral | str):
         raise InputError(
             f"a {kind} is a whole number or text with a unit, got {value!r}",
@@ -225,6 +265,11 @@ def _read(
                 f"unknown {kind} unit {unit!r} in {value!r}", where=where, hint=_hint(unit, table)
             )
         scale = table[unit] if unit is not None else Decimal(1)
+    return _whole(number, scale, value, kind, where)
+
+
+def _whole(number: Decimal, scale: Decimal, value: object, kind: str, where: str) -> int:
+    """Multiply exactly; what is not whole is an error, but of a bandwidth cut off."""
     try:
         exact = number * scale
     except ArithmeticError as error:
@@ -233,7 +278,7 @@ def _read(
         raise InputError(f"{kind} must not be negative, got {value!r}", where=where)
     if exact > _INT64_MAX:
         raise InputError(f"{kind} {value!r} is larger than 2**63 - 1", where=where, hint="use a smaller one")
-    if whole and exact != exact.to_integral_value():
+    if kind != "bandwidth" and exact != exact.to_integral_value():
         small = {"size": "bytes", "time": "picoseconds"}[kind]
         raise InputError(f"{value!r} is not a whole number of {small}", where=where)
     return int(exact)

@@ -8,6 +8,7 @@ Three engines answer it: :mod:`.cacheline` moves cache lines, :mod:`.messages` t
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 from .breakpoints import Breakpoint
@@ -19,18 +20,21 @@ from .why import Why
 if TYPE_CHECKING:
     import numpy as np
 
-    from astranb.workload.astrasim2 import PlacedJob
-
 __all__ = [
     "Bound",
+    "CollectiveFacts",
     "Comparable",
     "Engine",
     "Explainable",
     "Inspectable",
+    "LastEvent",
     "Movable",
     "Question",
+    "Readable",
     "Replica",
     "Rows",
+    "Shortcut",
+    "Traits",
 ]
 
 Rows = list[dict[str, Any]]
@@ -42,6 +46,79 @@ class Bound(NamedTuple):
     name: str
     path: str
     alone_ps: int
+
+
+class Traits(NamedTuple):
+    """Properties of an engine that no run changes."""
+
+    slice_events: int
+    """Events of one call of the loop: some milliseconds, so that Pause and Ctrl-C act at once."""
+    replay_bytes: int
+    """Bytes of state whose copy takes as long as replaying an event."""
+    quick: bool
+    """Whether a whole run takes milliseconds, so that a question is answered by another run."""
+    event_kinds: Collection[str]
+    """Events that one can stop on."""
+    part_kinds: Collection[str]
+    """Kinds of the parts of :attr:`Inspectable.objects`."""
+    losses: Mapping[str, str]
+    """Where time may go, and what each means."""
+    lost_per: Sequence[str]
+    """Owners that lost time can be added up by; the first one unless given."""
+    shown: Sequence[tuple[str, str, str, bool]]
+    """Columns to compare: title, table, field, and whether the largest differences come first."""
+
+
+class LastEvent(NamedTuple):
+    """The last event, and the last phase that has ended."""
+
+    text: str
+    """One line."""
+    path: str
+    """Path of its object; empty where that is not known."""
+    phase: tuple[str, int, int]
+    """Name, start and end (ps) of the phase that ended last; no name where there is none."""
+
+
+class Readable(NamedTuple):
+    """Fields of an object that breakpoints and watches can read."""
+
+    path: str
+    """Its full path."""
+    fields: Sequence[str]
+    """Names for conditions."""
+    readers: Mapping[str, Callable[[Any], float]]
+    """The reader of each field that can be watched, from the tables."""
+    recorded: Collection[str]
+    """Which of these a run knows only where it records."""
+
+
+class CollectiveFacts(NamedTuple):
+    """Facts that the result of the only collective is judged by."""
+
+    bus_factor: float | None = None
+    """The factor from algorithm to bus bandwidth; None: it has none."""
+    counted_bytes: Mapping[str, int] = MappingProxyType({})
+    """Of an exchange of experts, the bytes of a rank by kind of link that its bandwidth is of."""
+    unchecked_text: str = ""
+    """Why the result is compared with nothing; empty where it is compared."""
+
+
+class Shortcut(Protocol):
+    """Moves of a run without its events: make its start again, and go to its end."""
+
+    @property
+    def begins_anew(self) -> bool:
+        """Whether it is at a start that :meth:`begin_anew` can go back to without a copy of it."""
+        ...
+
+    def begin_anew(self) -> None:
+        """Go back to the start."""
+        ...
+
+    def finish(self) -> bool:
+        """Go to the end where that is faster than event by event; False: nothing was done."""
+        ...
 
 
 class Movable(Protocol):
@@ -56,10 +133,8 @@ class Movable(Protocol):
         ``events``, and ``cycle``.
     edits : list of Edit
         The changes so far.
-    slice_events : int
-        Events of one call of the loop: some milliseconds, so that Pause and Ctrl-C act at once.
-    replay_bytes : int
-        Bytes of state whose copy takes as long as replaying an event.
+    traits : Traits
+        Properties that no run changes.
     as_of_ps : int
         The time that questions are about, where that is later than the last event and before the
         next one (of a private copy that is only looked at); else -1.
@@ -72,9 +147,7 @@ class Movable(Protocol):
     @property
     def units(self) -> Mapping[str, str]: ...  # noqa: D102 - said above
     @property
-    def slice_events(self) -> int: ...  # noqa: D102
-    @property
-    def replay_bytes(self) -> int: ...  # noqa: D102
+    def traits(self) -> Traits: ...  # noqa: D102
     @property
     def title(self) -> str:
         """Title of the run."""
@@ -112,12 +185,8 @@ class Movable(Protocol):
         ...
 
     @property
-    def begins_anew(self) -> bool:
-        """Whether it is at a start that :meth:`begin_anew` can go back to without a copy of it."""
-        ...
-
-    def begin_anew(self) -> None:
-        """Go back to the start."""
+    def shortcut(self) -> Shortcut | None:
+        """Moves without events; None where there are none."""
         ...
 
     @property
@@ -129,8 +198,11 @@ class Movable(Protocol):
         """Hash everything simulated (32 hex digits)."""
         ...
 
-    def copy(self, *, record: bool = True) -> Self:
-        """An independent engine in the same state, with or without its recording."""
+    def copy(self, *, record: bool = True, show: bool = False) -> Self:
+        """An independent engine in the same state, with or without its recording.
+
+        ``show``: to look at the past in; it records nothing, and shows what this one has recorded.
+        """
         ...
 
     def go(self, *, steps: int, closely: bool, until_ps: int | None = None, **most: int) -> int:
@@ -139,10 +211,6 @@ class Movable(Protocol):
         ``closely`` says that limits and breakpoints are looked at before each event. Returns a number of
         :mod:`.stops`.
         """
-        ...
-
-    def finish(self) -> bool:
-        """Handle all events at once where that is faster than :meth:`go`; False: nothing was done."""
         ...
 
     def check(self, why: int) -> None:
@@ -165,16 +233,8 @@ class Movable(Protocol):
         """Carry an edit out, behind those that were carried out before."""
         ...
 
-    def replica(self) -> Self:
-        """A copy to look at the past in: it records nothing, and shows what this one has recorded."""
-        ...
-
-    def rewinding(self) -> None:
-        """Time is about to go back."""
-        ...
-
-    def rewound(self) -> None:
-        """Time has gone back."""
+    def rewinding(self) -> Callable[[], None]:
+        """Prepare for going back in time; returns what is called when time has gone back."""
         ...
 
     def recording_switched(self, *, on: bool) -> Edit | None:
@@ -189,18 +249,21 @@ class Movable(Protocol):
         """A link's full path, and, if wanted, that of its other direction."""
         ...
 
-    def saved(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """Return what a file has to hold beside the machine's tables: for JSON, and arrays."""
+    def made(self) -> Mapping[str, Sequence[np.ndarray]]:
+        """Return tables that were made of single inputs, by what these are called."""
+        ...
+
+    def tables_now(self) -> dict[str, np.ndarray]:
+        """Return all tables by name, those of the recording included."""
+        ...
+
+    def enter_tables(self, tables: Mapping[str, np.ndarray]) -> bool:
+        """Continue from such tables; False where they are of another layout, and nothing was done."""
         ...
 
 
 class Inspectable(Protocol):
     """A run whose objects can be inspected."""
-
-    @property
-    def kinds(self) -> Collection[str]:
-        """Events that one can stop on."""
-        ...
 
     @property
     def ranks(self) -> int:
@@ -224,12 +287,8 @@ class Inspectable(Protocol):
         """Where a breakpoint was hit, and what was found there: an object's path, and words."""
         ...
 
-    def readers(self, path: str) -> tuple[str, Mapping[str, Callable[[Any], float]]]:
-        """An object's full path, and what can be watched of it: the reader of each field, from an engine."""
-        ...
-
-    def fields(self, path: str) -> Sequence[str]:
-        """Return the fields of an object that a condition may name."""
+    def readable(self, path: str) -> Readable:
+        """Return the fields of an object for breakpoints and watches."""
         ...
 
     @property
@@ -237,17 +296,8 @@ class Inspectable(Protocol):
         """Paths of all objects that are no part of another one."""
         ...
 
-    @property
-    def part_kinds(self) -> Collection[str]:
-        """Kinds of the parts of :attr:`objects`."""
-        ...
-
     def parts(self, path: str) -> Mapping[str, Iterable[str]]:
         """Paths of the parts of one of :attr:`objects`, by their kinds."""
-        ...
-
-    def recorded(self, path: str) -> Collection[str]:
-        """Which of these words a run knows only where it records."""
         ...
 
     def parameters(self, path: str) -> list[Parameter]:
@@ -262,16 +312,8 @@ class Inspectable(Protocol):
         """Every number of an object, with units in the names."""
         ...
 
-    def narrate(self) -> str:
-        """Describe the last event in one line."""
-        ...
-
-    def last_phase(self) -> tuple[str, int, int]:
-        """Name, start and end (ps) of the phase that ended last; no name where there is none."""
-        ...
-
-    def concerned(self) -> str:
-        """Path of what the last event was about; empty where it is not known."""
+    def last_event(self) -> LastEvent:
+        """Describe the last event, and the last phase that has ended."""
         ...
 
 
@@ -320,24 +362,12 @@ class Explainable(Protocol):
 
     Attributes
     ----------
-    quick : bool
-        Whether a whole run takes milliseconds, so that a question is answered by another run.
-    losses : mapping of str to str
-        Where time may go, and what each means.
-    lost_per : sequence of str
-        What lost time can be added up by; the first one unless given.
     absent : mapping of str to str
         What this fidelity or workload cannot know: results by name, and the reason.
     """
 
     @property
-    def quick(self) -> bool: ...  # noqa: D102 - said above
-    @property
-    def losses(self) -> Mapping[str, str]: ...  # noqa: D102
-    @property
-    def lost_per(self) -> Sequence[str]: ...  # noqa: D102
-    @property
-    def absent(self) -> Mapping[str, str]: ...  # noqa: D102
+    def absent(self) -> Mapping[str, str]: ...  # noqa: D102 - said above
     @property
     def time_ps(self) -> int:
         """When the last rank was done; up to now while it runs."""
@@ -349,23 +379,13 @@ class Explainable(Protocol):
         ...
 
     @property
-    def bus_factor(self) -> float | None:
-        """The factor from algorithm to bus bandwidth of the only collective; None: it has none."""
-        ...
-
-    @property
-    def unchecked_text(self) -> str:
-        """Why the result of the only collective is compared with nothing; empty where it is compared."""
+    def collective_facts(self) -> CollectiveFacts:
+        """Facts that the result of the only collective is judged by."""
         ...
 
     @property
     def roundings(self) -> tuple[int, str] | None:
         """Largest number of roundings of a result, also in words; None: the numbers are not known."""
-        ...
-
-    @property
-    def counted_bytes(self) -> Mapping[str, int]:
-        """Of an exchange of experts, the bytes of a rank by kind of link that its bandwidth is of."""
         ...
 
     def why(self, path: str) -> Why:
@@ -377,15 +397,11 @@ class Explainable(Protocol):
         ...
 
     def lost_time(self, per: str) -> dict[str, Any]:
-        """Columns: who, ``time_ps`` and a column in ps for each of :attr:`losses`; a row adds up."""
+        """Columns: who, ``time_ps`` and a column in ps for each of the losses; a row adds up."""
         ...
 
-    def by_line(self, path: CriticalPath | None = None) -> Rows:
-        """Time of thread blocks, and of a critical path, by line of the program."""
-        ...
-
-    def by_phase(self, path: CriticalPath | None = None) -> Rows:
-        """The same by phase of the program."""
+    def by_program(self, part: str, path: CriticalPath | None = None) -> Rows:
+        """Time of thread blocks, and of a critical path, by ``"line"`` or ``"phase"`` of the program."""
         ...
 
     def buffers(self, most: int) -> dict[str, Any]:
@@ -398,15 +414,6 @@ class Explainable(Protocol):
 
     def suggest(self, path: CriticalPath) -> list[Change]:
         """Changes that are likely to matter, the most likely first."""
-        ...
-
-    @property
-    def jobs(self) -> Sequence[PlacedJob]:
-        """The jobs that run, where there are several."""
-        ...
-
-    def per_rank(self) -> Rows:
-        """A row a rank: its end and how its time divides."""
         ...
 
     def breakdown(self) -> dict[str, float]:
@@ -426,7 +433,7 @@ class Explainable(Protocol):
         ...
 
     def tables(self) -> Mapping[str, Callable[[], Any]]:
-        """Tables of results by name: lists of rows, or columns."""
+        """Tables of results by name: lists of rows, or columns; ``ranks`` is there always."""
         ...
 
     def trace_events(self, written: dict[str, Any], **options: Any) -> Iterator[dict[str, Any]]:
@@ -443,11 +450,6 @@ class Comparable(Protocol):
 
     def compared(self) -> Mapping[str, tuple[str, Callable[[], Rows], tuple[str, ...]]]:
         """Tables by name: the key of a row, the rows, and the fields that are compared."""
-        ...
-
-    @property
-    def shown(self) -> Sequence[tuple[str, str, str, bool]]:
-        """Main tables: title, table, field, and whether the largest differences come first."""
         ...
 
 

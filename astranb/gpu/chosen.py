@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from astranb.core.errors import InputError
-
-from .presets import Preset, preset
+from astranb.hardware import Preset, preset
 
 __all__ = ["GpuChoice", "chosen_preset", "with_numbers"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from astranb.core.jit import kernel
-from astranb.net.port import CLASSES, FAIR, choose, join, leave
+from astranb.net import CLASSES, FAIR, choose, join, leave
 
 from .flow import arrive, hold_back, mark
 from .pause import go_on, reach_node

@@ -12,8 +12,7 @@ from astranb.core.draw import draw
 from astranb.core.jit import kernel
 from astranb.core.queue import schedule
 from astranb.core.ticks import transfer_ps
-from astranb.net.link import MARKS
-from astranb.net.rate import catch_up, cut, spend
+from astranb.net import MARKS, catch_up, cut, spend
 
 from .pause import FRAME_BYTES
 from .tables import CNP, ON_FABRIC, RATE_RELEASE, Machine

@@ -9,8 +9,7 @@ from typing import Any
 
 from astranb.core.document import DocumentNode, DocumentSource, read_document
 from astranb.core.errors import near
-
-from .presets import check_header
+from astranb.hardware import check_header
 
 __all__ = ["LINKED", "MEASURED_FORMAT", "MEASURED_VERSION", "ROWS", "Measured", "blocks_of", "read_measured"]
 

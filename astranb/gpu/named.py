@@ -1,18 +1,15 @@
-"""GPU presets that an infrastructure names or suggests, and the assumed one."""
+"""Which presets an infrastructure names, suggests or leaves to be assumed."""
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
-from .presets import PRESETS
+from astranb.hardware import DEFAULT_GPU, suggested_gpu
 
 if TYPE_CHECKING:
     from astranb.infragraph import Infra
 
 __all__ = ["named_gpus"]
-
-_ASSUMED = "h100-sxm"
 
 
 def named_gpus(infra: Infra) -> tuple[list[str], list[str]]:
@@ -25,16 +22,10 @@ def named_gpus(infra: Infra) -> tuple[list[str], list[str]]:
     ['a100-sxm', 'a100-sxm']
     """
     declared = infra.profile_of_gpus()
-    text = " ".join([infra.name, *infra.device_names()]).lower()
-    suggested = next((p for p in PRESETS if _named(p, text)), None)
+    suggested = suggested_gpu(" ".join([infra.name, *infra.device_names()]).lower())
     unnamed = declared.count(None)
     notes = []
     if unnamed:
         why = f"the name {infra.name!r} suggests it" if suggested else "nothing else is specified"
-        notes.append(f"{unnamed} GPUs are taken for {suggested or _ASSUMED}: {why}")
-    return [name or suggested or _ASSUMED for name in declared], notes
-
-
-def _named(preset: str, text: str) -> bool:
-    """Return whether a text has a GPU's name: ``8xh200`` has h200, not h20; ``mesh20`` has neither."""
-    return re.search(rf"(?<![a-fh-wyz]){re.escape(preset.split('-', 1)[0])}(?!\d)", text) is not None
+        notes.append(f"{unnamed} GPUs are taken for {suggested or DEFAULT_GPU}: {why}")
+    return [name or suggested or DEFAULT_GPU for name in declared], notes

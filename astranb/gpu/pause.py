@@ -13,8 +13,7 @@ from typing import Final
 from astranb.core.jit import kernel
 from astranb.core.queue import schedule
 from astranb.core.ticks import transfer_ps
-from astranb.net.link import INSIDE, PAUSES
-from astranb.net.port import CLASSES
+from astranb.net import CLASSES, INSIDE, PAUSES
 
 from .tables import PAUSE, Machine
 from .wire import look_again

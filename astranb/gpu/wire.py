@@ -5,8 +5,7 @@ from __future__ import annotations
 from astranb.core.jit import Records, kernel
 from astranb.core.queue import schedule
 from astranb.core.ticks import transfer_ps
-from astranb.net.link import PACKET_BYTES
-from astranb.net.port import CLASSES
+from astranb.net import CLASSES, PACKET_BYTES
 
 from .tables import LOAD, POLL, SIGNAL, STORE, SWITCH_READS, SWITCH_WRITES, WIRE, Machine
 

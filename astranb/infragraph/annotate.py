@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from decimal import ROUND_CEILING, Decimal, InvalidOperation
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,9 @@ from numpy.typing import NDArray  # noqa: TC002 - Blocks is shown by help()
 
 from astranb.core.document import DocumentSource, Place
 from astranb.core.errors import InputError, near
-from astranb.core.units import bandwidth_Bps, time_ps
+from astranb.core.units import time_ps
 
+from .link_properties import LINK_PROPERTIES, LinkProperty, count, plain
 from .link_types import link_type
 from .plan import Component, Device, ExpansionPlan, Selection, pick
 
@@ -25,11 +26,8 @@ __all__ = [
     "ALL_LANES",
     "Annotations",
     "Blocks",
-    "Rate",
     "locate",
-    "pcie_Bps",
     "read_annotations",
-    "read_rate",
 ]
 
 _MOST_SELECTED = 10**8
@@ -40,74 +38,11 @@ ALL_LANES = 2**31
 """More lanes than a link can have: the whole link is down."""
 
 _PART = re.compile(r"([^\[\]]+)(?:\[([^\[\]]*)\])?")
-_TRANSFERS = re.compile(r"\s*([0-9.eE+-]+)\s*GT/s\s*\Z")
-
-
-@dataclass(frozen=True, slots=True)
-class Rate:
-    """A bandwidth as written: bytes per second, or transfers per second of one PCIe lane."""
-
-    Bps: int
-    transfers: Decimal | None = None
-
-    def of_width(self, width: int) -> int:
-        """Bytes per second; a rate in GT/s is that of ``width`` lanes."""
-        return self.Bps if self.transfers is None else pcie_Bps(self.transfers, width)
-
-
-def pcie_Bps(gigatransfers: Decimal, width: int) -> int:  # noqa: N802 - unit in the name
-    """Bytes per second that a PCIe link carries in one direction.
-
-    The encoding is 8b/10b up to 5 GT/s (PCIe 1 and 2), 242 of 256 B from 64 GT/s (PCIe 6), and
-    128b/130b between them.
-
-    Examples
-    --------
-    >>> pcie_Bps(Decimal(32), 16)
-    63015384615
-    """
-    if gigatransfers <= 5:
-        encoding = Decimal(8) / 10
-    else:
-        encoding = Decimal(242) / 256 if gigatransfers >= 64 else Decimal(128) / 130
-    return int(gigatransfers * 10**9 * encoding * width / 8)
-
-
-def read_rate(value: object, where: str) -> Rate:
-    """Read ``"400 Gbps"``, ``"112.5 GBps"``, ``"32 GT/s"`` or a whole number of bytes per second."""
-    if isinstance(value, str) and (match := _TRANSFERS.match(value)):
-        # The units module reads the number, so that it is as strict as with every other unit.
-        transfers = Decimal(bandwidth_Bps(f"{match[1]} GB/s", where=where)) / 10**9
-        return Rate(0, transfers)
-    return Rate(bandwidth_Bps(_plain(value), where=where))
-
-
-def _plain(value: object) -> Any:
-    """Convert a number that is given as text, as annotation values are upstream."""
-    return int(value) if isinstance(value, str) and re.fullmatch(r"[0-9]{1,18}", value) else value
-
-
-def _read_count(value: object, where: str, least: int) -> int:
-    number = _plain(value)
-    if isinstance(number, bool) or not isinstance(number, int) or not least <= number < 2**31:
-        raise InputError(f"{value!r} is not a whole number of at least {least}", where=where)
-    return number
-
-
-def _read_gap_ps(value: object, where: str) -> int:
-    """Picoseconds between two messages, from messages per second: ``215e6``, ``"215e6"``."""
-    try:
-        rate = Decimal(str(value)) if not isinstance(value, bool) else Decimal(0)
-    except InvalidOperation:
-        rate = Decimal(0)
-    if not rate.is_finite() or not 1 <= rate <= 10**12:
-        raise InputError(f"{value!r} is not a number of messages per second", where=where, hint="write 215e6")
-    return int((10**12 / rate).to_integral_value(ROUND_CEILING))
 
 
 def _read_down(value: object, where: str) -> int:
     """Read the number of lanes that are down: a number, or all."""
-    return ALL_LANES if str(value).strip() == "all" else _read_count(value, where, 1)
+    return ALL_LANES if str(value).strip() == "all" else count(value, where, 1)
 
 
 def _read_yes(value: object, where: str) -> bool:
@@ -123,27 +58,27 @@ def _read_text(value: object, where: str) -> str:
     return value
 
 
-_READERS: dict[str, dict[str, Callable[[Any, str], Any]]] = {
+def _of_property(one: LinkProperty, value: object, _where: str) -> Any:
+    return one.of_annotation(value)
+
+
+_Readers = dict[str, Callable[[Any, str], Any]]
+
+
+_OF_LINKS: _Readers = {
+    **{key: partial(_of_property, one) for one in LINK_PROPERTIES for key in one.annotations},
+    "astranb.lanes": lambda v, w: count(v, w, 1),
+}
+_READERS: dict[str, _Readers] = {
     "node": {
         "astranb.profile": _read_text,
-        "astranb.latency": lambda v, w: time_ps(_plain(v), where=w),
-        "astranb.rank": lambda v, w: _read_count(v, w, 0),
-        "rank": lambda v, w: _read_count(v, w, 0),
+        "astranb.latency": lambda v, w: time_ps(plain(v), where=w),
+        "astranb.rank": count,
+        "rank": count,
     },
-    "edge": {
-        "astranb.bandwidth": read_rate,
-        "astranb.bandwidth_fwd": read_rate,
-        "astranb.bandwidth_rev": read_rate,
-        "astranb.latency": lambda v, w: time_ps(_plain(v), where=w),
-        "astranb.lanes": lambda v, w: _read_count(v, w, 1),
-        "astranb.message_rate": _read_gap_ps,
-        "astranb.down": _read_down,
-    },
+    "edge": {**_OF_LINKS, "astranb.down": _read_down},
+    "link": {**_OF_LINKS, "astranb.link_type": lambda v, w: link_type(_read_text(v, w), where=w)},
     "graph": {"astranb.pxn": _read_yes},
-}
-_READERS["link"] = {
-    **{key: reader for key, reader in _READERS["edge"].items() if key != "astranb.down"},
-    "astranb.link_type": lambda v, w: link_type(_read_text(v, w), where=w),
 }
 
 

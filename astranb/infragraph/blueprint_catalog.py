@@ -84,14 +84,18 @@ class _Host(NamedTuple):
     def cable(self, name: str, text: str, gigabits: int) -> Document:
         """A link of the network."""
         kind = f"InfiniBand {gigabits} " if self.network == "infiniband" else ""
-        return link(name, f"{kind}{text}".strip(), gigabits)
+        return link(name, f"{kind}{text}".strip(), gigabits * 10**9 // 8, unit="gigabits_per_second")
 
 
 def _host(server: str, factor: int, bandwidth: int, network: str) -> _Host:
     if server == "server":
         device, gigabits, own = generic_server(factor), _GENERIC_GIGABITS, "ethernet"
     else:
-        device, gigabits, own = SERVERS[server].build(), SERVERS[server].nic_gigabits, SERVERS[server].network
+        device, gigabits, own = (
+            SERVERS[server].build(),
+            SERVERS[server].nic_gigabits,
+            SERVERS[server].numbers.network,
+        )
     nic = next(c for c in device["components"] if c["choice"] == "nic")
     return _Host(
         device, nic["name"], nic["count"], bandwidth or gigabits, own if network == "own" else network
@@ -307,8 +311,8 @@ def _alone(server: Server) -> _Made:
         device = server.build(**trays)
         return one_device(f"{device['name']}-infra", device)
 
-    most = server.most_trays
-    return _Made(build, server.text, {"trays": _Whole(most, 1, most)} if most else {})
+    most = server.numbers.trays
+    return _Made(build, server.numbers.title, {"trays": _Whole(most, 1, most)} if most else {})
 
 
 _ALSO = {"h20": "dgx-h20", "h800": "dgx-h800"}

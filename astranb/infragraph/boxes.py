@@ -15,7 +15,7 @@ Document = dict[str, Any]
 
 def _box(name: str, gpus: int, edges: list[Document], more: tuple[Document, ...] = ()) -> Document:
     """GPUs in one box, connected by links with round numbers."""
-    links = [link("link", "a link to learn with", gigabytes=50, ns=500)]
+    links = [link("link", "a link to learn with", 50 * 10**9, 500_000)]
     components = [component("gpu", gpus, "xpu"), *more]
     return one_device(name, {"name": "box", "components": components, "links": links, "edges": edges})
 
@@ -47,7 +47,7 @@ def generic(*, gpus: int, ports: int, latency: int) -> Document:
     box = {
         "name": "box",
         "components": [component("gpu", gpus, "xpu"), component("sw", 1, "switch")],
-        "links": [link("port", "an I/O port", gigabytes=32 * 1.073741824, ns=(latency - 500) / 2)],
+        "links": [link("port", "an I/O port", 32 * 2**30, (latency - 500) * 500)],
         "edges": [edge("gpu", "sw", "port")] * ports,
     }
     return one_device("generic", box, "generic")

@@ -10,13 +10,14 @@ from typing import Any
 
 from astranb.core.errors import InputError
 
-from .link_types import between_gpus
+from .link_properties import BANDWIDTH
+from .link_types import LinkType, between_gpus
 from .servers import component, document_name, edge, link, one_device
 
 __all__ = ["DetectedLink", "DetectedPart", "DetectedServer", "PcieSlot", "is_gpu"]
 
 _CHOICES = {"gpu": "xpu", "nvsw": "switch", "pciesw": "switch", "nic": "nic", "eth": "nic", "cpu": "cpu"}
-_IDLE_GBPS = 8.0
+_IDLE_BPS = 8 * 10**9
 _MOST_CPUS = 256
 _MODEL = re.compile(r"gb[23]00|b[123]00|h[12]00|h20|h800|a100|a800|v100|p100|mi\d{3}x?")
 _VGA = "0300"
@@ -56,11 +57,16 @@ class DetectedPart:
 
 @dataclass(frozen=True, slots=True)
 class DetectedLink:
-    """A kind of link, with its bandwidth in GB/s per lane and direction (None: unknown)."""
+    """A kind of link, with its bandwidth per lane and direction (None: unknown)."""
 
     name: str
-    GBps: float | None = None
+    bandwidth_Bps: int | None = None  # noqa: N815 - unit in the name
     description: str = ""
+
+    @classmethod
+    def of_type(cls, known: LinkType) -> DetectedLink:
+        """Return the link of a known type."""
+        return cls(known.name, known.number(BANDWIDTH), known.source(BANDWIDTH))
 
 
 _PCIE = DetectedLink("pcie")
@@ -122,7 +128,7 @@ class DetectedServer:
         if known is None or (known.name == "xgmi" and len(gpus) > _MOST_XGMI):
             self.missing += f" (no links among {len(gpus)} GPUs {gpu[:40]!r} are known)"
             return
-        wire = DetectedLink(known.name, known.bandwidth_Bps / 1e9, known.bandwidth_source)
+        wire = DetectedLink.of_type(known)
         for part in gpus:
             part.model = part.model or gpu
         if known.name == "xgmi":
@@ -148,8 +154,8 @@ class DetectedServer:
         A bridge with one slot behind it is a port, and limits the rate of the link; one with
         several is a PCIe switch.
         """
-        known = [wire for wire in (above, slot.wire) if wire.GBps is not None]
-        wire = min(known, key=lambda wire: wire.GBps or 0.0, default=_PCIE)
+        known = [wire for wire in (above, slot.wire) if wire.bandwidth_Bps is not None]
+        wire = min(known, key=lambda wire: wire.bandwidth_Bps or 0, default=_PCIE)
         kept = slot.kept()
         if slot.part is None and len(kept) == 1:
             self.attach(kept[0], onto, wire)
@@ -159,10 +165,10 @@ class DetectedServer:
             self.join(onto, part, wire)
             for inner in kept:
                 self.attach(inner, part)
-            if part.kind == "gpu" and wire.GBps is not None and wire.GBps < _IDLE_GBPS:
-                self.notes.append(
-                    f"PCIe of GPU {part.address} is reported with {wire.GBps:g} GB/s: an idle GPU lowers it"
-                )
+            rate = wire.bandwidth_Bps
+            if part.kind == "gpu" and rate is not None and rate < _IDLE_BPS:
+                reported = f"PCIe of GPU {part.address} is reported with {rate / 1e9:g} GB/s"
+                self.notes.append(f"{reported}: an idle GPU lowers it")
 
     def join_cpus(self, cpus: Sequence[DetectedPart]) -> None:
         """Connect all CPUs of a host by an unspecified link."""
@@ -189,7 +195,7 @@ class DetectedServer:
                 component(kind, len(found), _CHOICES[kind], _described(found))
                 for kind, found in members.items()
             ],
-            "links": [link(wire.name, wire.description, gigabytes=wire.GBps) for wire in wires.values()],
+            "links": [link(wire.name, wire.description, wire.bandwidth_Bps) for wire in wires.values()],
             "edges": list(self._edges(members, place)),
         }
         return one_device(document_name(self.name), device, "host")

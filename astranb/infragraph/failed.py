@@ -45,7 +45,10 @@ def failed_edges(graph: NodeGraph, paths: Iterable[str]) -> list[dict[str, Any]]
         first, arrow, second = graph.full(path).partition("->")
         if not arrow:
             node = graph.index(first.strip())
-            others = {*graph.b[graph.a == node].tolist(), *graph.a[graph.b == node].tolist()} - {node}
+            others = {
+                *graph.edges.b[graph.edges.a == node].tolist(),
+                *graph.edges.a[graph.edges.b == node].tolist(),
+            } - {node}
             if not others:
                 raise InputError(f"{path!r} has no link", where=graph.title)
             lanes |= {_pair(node, other): None for other in others}
@@ -53,7 +56,8 @@ def failed_edges(graph: NodeGraph, paths: Iterable[str]) -> list[dict[str, Any]]
         second, _, number = second.partition("#")
         pair = _pair(graph.index(first.strip()), graph.index(second.strip()))
         rows = np.flatnonzero(
-            (np.minimum(graph.a, graph.b) == pair[0]) & (np.maximum(graph.a, graph.b) == pair[1])
+            (np.minimum(graph.edges.a, graph.edges.b) == pair[0])
+            & (np.maximum(graph.edges.a, graph.edges.b) == pair[1])
         )
         if not len(rows):
             raise _no_link(path, graph, "write A->B, A->B#k or a node")
@@ -62,7 +66,7 @@ def failed_edges(graph: NodeGraph, paths: Iterable[str]) -> list[dict[str, Any]]
             continue
         if len(rows) > 1:
             raise _no_link(path, graph, "its lanes are of several links: leave #k out")
-        most = int(graph.lanes[rows[0]])
+        most = int(graph.edges.lanes[rows[0]])
         if not number.isdecimal() or int(number) >= most:
             raise _no_link(path, graph, f"lanes are #0 to #{most - 1}")
         if (known := lanes.setdefault(pair, set())) is not None:

@@ -142,8 +142,8 @@ class _Edges:
     """Links that can be joined and removed, by number, with the links of each node."""
 
     def __init__(self, graph: NodeGraph, kept: I64) -> None:
-        rates = np.minimum(graph.bandwidth_ab_Bps, graph.bandwidth_ba_Bps) * graph.lanes
-        columns = (graph.a, graph.b, rates, graph.latency_ps, graph.lanes)
+        rates = np.minimum(*graph.edges["bandwidth_Bps"]) * graph.edges.lanes
+        columns = (graph.edges.a, graph.edges.b, rates, graph.edges["latency_ps"][0], graph.edges.lanes)
         self.links: dict[int, FlatLink] = {
             number: FlatLink(*row)
             for number, row in zip(
@@ -195,12 +195,20 @@ def flattened(graph: NodeGraph, *, without: I64 | None = None) -> FlatNetwork:
     >>> network.hosts, network.switches, min(link.bandwidth_Bps for link in network.links)
     (16, 11, 50000000000)
     """
-    kept = np.arange(len(graph.a)) if without is None else np.setdiff1d(np.arange(len(graph.a)), without)
+    kept = (
+        np.arange(len(graph.edges.a))
+        if without is None
+        else np.setdiff1d(np.arange(len(graph.edges.a)), without)
+    )
     kept, through_cpus = _past_cpus(graph, kept)
     edges = _Edges(graph, kept)
     gpus = set(graph.gpus.tolist())
-    with_gpu = set(graph.instance[graph.gpus].tolist())
-    kind, instance, forward = graph.kind.tolist(), graph.instance.tolist(), graph.forward_ps.tolist()
+    with_gpu = set(graph.nodes.instance[graph.gpus].tolist())
+    kind, instance, forward = (
+        graph.nodes.kind.tolist(),
+        graph.nodes.instance.tolist(),
+        graph.nodes.forward_ps.tolist(),
+    )
     removed, joined = 0, 0
     waiting = [node for node in range(len(graph)) if node not in gpus and len(edges.of[node]) <= 2]
     gone: set[int] = set()
@@ -225,7 +233,7 @@ def flattened(graph: NodeGraph, *, without: I64 | None = None) -> FlatNetwork:
     switches = [n for n in range(len(graph)) if n not in gpus and n not in gone]
     order = [*graph.gpus.tolist(), *switches]
     place = {node: number for number, node in enumerate(order)}
-    differ = int((graph.bandwidth_ab_Bps != graph.bandwidth_ba_Bps)[kept].sum())
+    differ = int(np.not_equal(*graph.edges["bandwidth_Bps"])[kept].sum())
     remarks = [
         f"{joined:,} ports, NICs, slots and CPUs with two links are a part of the link" if joined else "",
         f"{removed:,} nodes at the end of one link, which carry nothing between GPUs, are left out"
@@ -249,8 +257,10 @@ def _past_cpus(graph: NodeGraph, kept: I64) -> tuple[I64, int]:
 
     All of them, or those between two CPUs, if a part of the network then still has links to all GPUs.
     """
-    host = (graph.kind == NodeKind.CPU) & np.isin(graph.instance, graph.instance[graph.gpus])
-    ends = host[graph.a[kept]].astype(np.int64) + host[graph.b[kept]]
+    host = (graph.nodes.kind == NodeKind.CPU) & np.isin(
+        graph.nodes.instance, graph.nodes.instance[graph.gpus]
+    )
+    ends = host[graph.edges.a[kept]].astype(np.int64) + host[graph.edges.b[kept]]
     if not ends.any() or not _joins_all(graph, kept):
         return kept, 0
     for most in (1, 2):
@@ -264,7 +274,7 @@ def _joins_all(graph: NodeGraph, kept: I64) -> bool:
     """Return whether switches that some links join have links to all GPUs, which forward nothing."""
     gpu = np.zeros(len(graph), bool)
     gpu[graph.gpus] = True
-    a, b = graph.a[kept], graph.b[kept]
+    a, b = graph.edges.a[kept], graph.edges.b[kept]
     inside = ~(gpu[a] | gpu[b])
     label = connected(len(graph), a[inside], b[inside])
     ends = np.concatenate([np.stack([a, b]), np.stack([b, a])], axis=1)
@@ -278,18 +288,18 @@ def fabric_of(graph: NodeGraph) -> FlatNetwork:
 
     Where no server has links to the outside it is the same as :func:`flattened`.
     """
-    instance = graph.instance
+    instance = graph.nodes.instance
     with_gpu = np.zeros(int(instance.max(initial=-1)) + 1, bool)
     with_gpu[instance[graph.gpus]] = True
-    inside = with_gpu[instance[graph.a]] & (instance[graph.a] == instance[graph.b])
+    inside = with_gpu[instance[graph.edges.a]] & (instance[graph.edges.a] == instance[graph.edges.b])
     if inside.all() or not inside.any():
         return flattened(graph)
     near: dict[int, list[tuple[int, int]]] = {}
     for number in np.flatnonzero(inside).tolist():
-        a, b = int(graph.a[number]), int(graph.b[number])
+        a, b = int(graph.edges.a[number]), int(graph.edges.b[number])
         near.setdefault(a, []).append((b, number))
         near.setdefault(b, []).append((a, number))
-    outside = set(graph.a[~inside].tolist()) | set(graph.b[~inside].tolist())
+    outside = set(graph.edges.a[~inside].tolist()) | set(graph.edges.b[~inside].tolist())
     needed: set[int] = set()
     taken: dict[int, int] = {}  # how many GPUs have each node with links to the outside
     for gpu in graph.gpus.tolist():

@@ -34,7 +34,7 @@ def document_of(network: FlatNetwork, description: str) -> tuple[Document, Docum
     kinds = dict.fromkeys((one.bandwidth_Bps, one.latency_ps) for one in network.links)
     links = {
         (rate, ps): link(
-            _named(rate, ps), gigabits=_number(rate * 8, 10**9) if rate else None, ns=_number(ps, 1000)
+            _named(rate, ps), bandwidth_Bps=rate or None, latency_ps=ps, unit="gigabits_per_second"
         )
         for rate, ps in kinds
     }
@@ -95,10 +95,6 @@ def _continues(run: list[FlatLink], one: FlatLink, hosts: int) -> bool:
     return same_kind and step in ([1, 0], [0, 1])
 
 
-def _number(value: int, unit: int) -> float:
-    return value // unit if value % unit == 0 else value / unit
-
-
 def _named(rate_Bps: int, ps: int) -> str:  # noqa: N803 - unit in the name
-    name = f"{_number(rate_Bps * 8, 10**9):.12g}Gbps-" if rate_Bps else ""
-    return f"{name}{_number(ps, 1000):.12g}ns".replace(".", "_").replace("+", "")
+    name = f"{rate_Bps * 8 / 10**9:.12g}Gbps-" if rate_Bps else ""
+    return f"{name}{ps / 1000:.12g}ns".replace(".", "_").replace("+", "")

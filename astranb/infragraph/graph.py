@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -17,7 +18,7 @@ from astranb.core.errors import InputError
 from .annotate import Annotations, locate
 from .plan import Device, ExpansionPlan, NodeKind
 
-__all__ = ["Link", "NodeGraph"]
+__all__ = ["EdgeColumns", "Link", "NodeColumns", "NodeGraph"]
 
 I8 = NDArray[np.int8]
 I32 = NDArray[np.int32]
@@ -42,7 +43,78 @@ class Link:
     type: str
 
 
-@dataclass(frozen=True, eq=False)
+def _read_only(*arrays: NDArray[Any]) -> None:
+    for array in arrays:
+        array.setflags(write=False)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class NodeColumns:
+    """Columns of nodes; read-only.
+
+    Attributes
+    ----------
+    kind : ndarray of int8, shape (nodes,)
+        `NodeKind` of each node.
+    component : ndarray of int32, shape (nodes,)
+        Row of its component in the plan.
+    instance : ndarray of int32, shape (nodes,)
+        The instance copy of the node, counted over all copies in document order.
+    device : ndarray of int32, shape (nodes,)
+        Innermost device of the node, an index into ``devices``.
+    forward_ps : ndarray of int64, shape (nodes,)
+        Forwarding latency of the node in ps.
+    """
+
+    kind: I8
+    component: I32
+    instance: I32
+    device: I32
+    forward_ps: I64
+
+    def __post_init__(self) -> None:
+        _read_only(self.kind, self.component, self.instance, self.device, self.forward_ps)
+
+    def __len__(self) -> int:
+        """Return the number of nodes."""
+        return len(self.kind)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class EdgeColumns:
+    """Columns of undirected edges; read-only.
+
+    Attributes
+    ----------
+    a, b : ndarray of int32, shape (edges,)
+        Nodes of each edge, in the order of the declaration.
+    link : ndarray of int32, shape (edges,)
+        Index into ``links``.
+    lanes : ndarray of int32, shape (edges,)
+        Parallel lanes, at least 1.
+    values : mapping of str to ndarray of int64, shape (2, edges)
+        By column of `LINK_PROPERTIES`, of one lane: from a to b, and from b to a.
+    """
+
+    a: I32
+    b: I32
+    link: I32
+    lanes: I32
+    values: Mapping[str, I64]
+
+    def __post_init__(self) -> None:
+        _read_only(self.a, self.b, self.link, self.lanes, *self.values.values())
+
+    def __len__(self) -> int:
+        """Return the number of edges."""
+        return len(self.a)
+
+    def __getitem__(self, column: str) -> I64:
+        """Return a link property by its column, ``"bandwidth_Bps"``: from a to b, and back."""
+        return self.values[column]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class NodeGraph:
     """Nodes and undirected edges as arrays; read-only.
 
@@ -50,26 +122,8 @@ class NodeGraph:
     ----------
     title : str
         Name of the infrastructure.
-    kind : ndarray of int8, shape (nodes,)
-        `NodeKind` of each node.
-    instance : ndarray of int32, shape (nodes,)
-        The instance copy of the node, counted over all copies in document order.
-    device : ndarray of int32, shape (nodes,)
-        Innermost device of the node, an index into ``devices``.
-    forward_ps : ndarray of int64, shape (nodes,)
-        Forwarding latency of the node in ps.
-    a, b : ndarray of int32, shape (edges,)
-        Nodes of each edge, in the order of the declaration.
-    link : ndarray of int32, shape (edges,)
-        Index into ``links``.
-    lanes : ndarray of int32, shape (edges,)
-        Parallel lanes, at least 1.
-    bandwidth_ab_Bps, bandwidth_ba_Bps : ndarray of int64, shape (edges,)
-        Bytes per second of one lane, from a to b and from b to a.
-    latency_ps : ndarray of int64, shape (edges,)
-        From one end to the other, in ps.
-    gap_ps : ndarray of int64, shape (edges,)
-        Least time between two RDMA messages of a NIC or GPU that sends over it; 0: no limit.
+    nodes : NodeColumns
+    edges : EdgeColumns
     gpus : ndarray of int32, shape (ranks,)
         Node of each rank.
     links : tuple of Link
@@ -78,6 +132,8 @@ class NodeGraph:
         Every number that is not from the document, with its source and how often it is used.
     failed : tuple of str
         Edges of which all lanes, or some, have failed: the former are not among the edges.
+    plan : ExpansionPlan
+    annotations : Annotations
 
     Examples
     --------
@@ -88,40 +144,26 @@ class NodeGraph:
     """
 
     title: str
-    kind: I8
-    component: I32
-    instance: I32
-    device: I32
-    forward_ps: I64
-    a: I32
-    b: I32
-    link: I32
-    lanes: I32
-    bandwidth_ab_Bps: I64  # noqa: N815 - unit in the name
-    bandwidth_ba_Bps: I64  # noqa: N815
-    latency_ps: I64
-    gap_ps: I64
+    nodes: NodeColumns
+    edges: EdgeColumns
     gpus: I32
     links: tuple[Link, ...]
     devices: tuple[str, ...]
     assumed: list[str]
-    _plan: ExpansionPlan = field(repr=False)
-    _annotations: Annotations = field(repr=False)
+    plan: ExpansionPlan = field(repr=False)
+    annotations: Annotations = field(repr=False)
     failed: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for value in vars(self).values():
-            if isinstance(value, np.ndarray):
-                value.setflags(write=False)
+        _read_only(self.gpus)
 
     def __len__(self) -> int:
         """Return the number of nodes."""
-        return len(self.kind)
+        return len(self.nodes)
 
     def __repr__(self) -> str:
-        return (
-            f"<NodeGraph {self.title!r}: {len(self):,} nodes, {len(self.a):,} edges, {len(self.gpus):,} GPUs>"
-        )
+        counts = f"{len(self):,} nodes, {len(self.edges):,} edges, {len(self.gpus):,} GPUs"
+        return f"<NodeGraph {self.title!r}: {counts}>"
 
     @cached_property
     def names(self) -> list[str]:
@@ -129,7 +171,7 @@ class NodeGraph:
         templates: dict[str, list[str]] = {}
         return [
             f"{i.name}.{copy}.{suffix}"
-            for i in self._plan.instances.values()
+            for i in self.plan.instances.values()
             for copy in range(i.count)
             for suffix in self._suffixes(i.device, templates)
         ]
@@ -140,7 +182,7 @@ class NodeGraph:
             for c in device.components.values():
                 inner = [""]
                 if c.kind is None:
-                    inner = [f".{s}" for s in self._suffixes(self._plan.devices[c.name], templates)]
+                    inner = [f".{s}" for s in self._suffixes(self.plan.devices[c.name], templates)]
                 made += [f"{c.name}.{k}{s}" for k in range(c.count) for s in inner]
             templates[device.name] = made
         return templates[device.name]
@@ -159,7 +201,7 @@ class NodeGraph:
     def _name(self, node: int) -> str:
         if not 0 <= node < len(self):
             raise IndexError(node)
-        instances = [i for i in self._plan.instances.values() if i.device.size]
+        instances = [i for i in self.plan.instances.values() if i.device.size]
         instance = instances[bisect_right([i.base for i in instances], node) - 1]
         device = instance.device
         copy, offset = divmod(node - instance.base, device.size)
@@ -170,7 +212,7 @@ class NodeGraph:
             text += f".{name}.{unit}"
             if device.components[name].kind is not None:
                 return text
-            device = self._plan.devices[name]
+            device = self.plan.devices[name]
 
     def naming(self) -> dict[str, dict[str, Any]]:
         """Return the naming scheme of instances, devices and components, ready for JSON.
@@ -185,11 +227,11 @@ class NodeGraph:
         return {
             "instances": {
                 name: {"device": one.device.name, "count": one.count, "base": one.base}
-                for name, one in self._plan.instances.items()
+                for name, one in self.plan.instances.items()
             },
             "devices": {
                 name: {"size": device.size, "components": _components(device)}
-                for name, device in self._plan.devices.items()
+                for name, device in self.plan.devices.items()
             },
         }
 
@@ -206,7 +248,7 @@ class NodeGraph:
             There is no such node, or the name is ambiguous.
         """
         try:
-            blocks = locate(self._plan, name)
+            blocks = locate(self.plan, name)
         except ValueError as error:
             raise InputError(f"unknown node {name!r}: {error}", where=self.title) from None
         if not blocks.leaf or blocks.first.size != 1:
@@ -234,22 +276,22 @@ class NodeGraph:
     def select(self, identifier: str) -> I64:
         """Find all nodes that an annotation identifier names: int64, in its order."""
         try:
-            return locate(self._plan, identifier).nodes()
+            return locate(self.plan, identifier).nodes()
         except ValueError as error:
             raise InputError(f"{identifier!r}: {error}", where=self.title) from None
 
     def kind_name(self, node: int) -> str:
         """Type of a node, as the upstream package names it: ``"xpu"``, ``"pcie_slot"``."""
-        return self._plan.components[int(self.component[node])][1].type
+        return self.plan.components[int(self.nodes.component[node])][1].type
 
     def node_types(self) -> dict[str, int]:
         """Count the nodes of each type, by name."""
-        return _counted(self.component, [component.type for _, component in self._plan.components])
+        return _counted(self.nodes.component, [component.type for _, component in self.plan.components])
 
     def annotation(self, node: int) -> dict[str, Any]:
         """All annotations of a node; the later one of two with one key."""
         found: dict[str, Any] = {}
-        for note in self._annotations.nodes:
+        for note in self.annotations.nodes:
             if np.any(note.about[0].nodes() == node):
                 found.update(note.attributes)
         return found
@@ -257,12 +299,13 @@ class NodeGraph:
     @property
     def pxn(self) -> bool:
         """Whether a GPU sends by the NIC of another one of its box that is on the target's rail (PXN)."""
-        return self._annotations.pxn
+        return self.annotations.pxn
 
     @cached_property
     def _simple(self) -> I64:
         """Rows of the edges that the upstream package's simple graph keeps."""
-        low, high = np.minimum(self.a, self.b).astype(np.int64), np.maximum(self.a, self.b)
+        a, b = self.edges.a, self.edges.b
+        low, high = np.minimum(a, b).astype(np.int64), np.maximum(a, b)
         key = low * len(self) + high
         _, last = np.unique(key[::-1], return_index=True)
         rows: I64 = np.sort(len(key) - 1 - last)
@@ -277,7 +320,7 @@ class NodeGraph:
             Where several links join one pair, the one declared last.
         """
         rows = self._simple
-        return self.a[rows], self.b[rows], self.link[rows]
+        return self.edges.a[rows], self.edges.b[rows], self.edges.link[rows]
 
     def edges_by_link(self) -> dict[str, int]:
         """Count the distinct pairs that each link name joins."""
@@ -300,7 +343,7 @@ class NodeGraph:
 
     def kinds(self, kind: NodeKind) -> I64:
         """Nodes of one kind: int64, in document order."""
-        return np.flatnonzero(self.kind == kind)
+        return np.flatnonzero(self.nodes.kind == kind)
 
 
 def _components(device: Device) -> dict[str, dict[str, Any]]:

@@ -8,6 +8,7 @@ import json
 import os
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,12 @@ from astranb.core.document import DocumentSource, Place, form_of
 from astranb.core.errors import InputWarning
 from astranb.core.extras import needs_extra
 from astranb.core.files import whole_file
+from astranb.hardware import is_file_name, read_gpu
 
 from .annotate import Annotations, read_annotations
 from .expand import expand_edges, expand_nodes
 from .failed import failed_edges
-from .graph import Link, NodeGraph
+from .graph import EdgeColumns, Link, NodeColumns, NodeGraph
 from .physical import check_links, forward_latencies, physical, rank_order
 from .plan import NodeKind, plan
 from .schema import check_annotations, check_infrastructure
@@ -69,7 +71,7 @@ class Infra:
     ... instances: [{name: host, device: box, count: 1}]
     ... ''')
     >>> graph = infra.expand()
-    >>> graph.names, int(graph.lanes[0])
+    >>> graph.names, int(graph.edges.lanes[0])
     (['host.0.gpu.0', 'host.0.gpu.1'], 18)
     """
 
@@ -107,7 +109,8 @@ class Infra:
         Parameters
         ----------
         gpu : str, optional
-            Name of the GPUs, as ``"h100-sxm"``: it says which links they have among themselves.
+            Name of the GPUs, as ``"h100-sxm"``, or their file: it says which links they have among
+            themselves.
 
         Returns
         -------
@@ -125,6 +128,9 @@ class Infra:
         >>> blueprint("dgx-h100").completed(None)
         <Infra 'dgx_h100-infra': 33 nodes, 8 GPUs>
         """
+        if gpu is not None and self.with_gpu is not None and is_file_name(gpu):
+            device = read_gpu(gpu)
+            gpu = device.like or device.name
         made = self if gpu is None or self.with_gpu is None else self.with_gpu(gpu)
         if made.missing:
             warnings.warn(f"{self._source.name}: {made.missing}", InputWarning, stacklevel=3)
@@ -153,7 +159,7 @@ class Infra:
         --------
         >>> from astranb.infragraph import blueprint
         >>> ring = blueprint("ring:gpus=4").without("gpu[0]->gpu[1]")
-        >>> len(ring.expand().a), ring.expand().failed
+        >>> len(ring.expand().edges.a), ring.expand().failed
         (3, ('box.0.gpu.0->box.0.gpu.1',))
         """
         if not paths:
@@ -238,36 +244,37 @@ class Infra:
         forward, assumed = forward_latencies(made, component, notes)
         gpus = np.flatnonzero(kind == NodeKind.XPU)
         graph = NodeGraph(
-            self.name,
-            kind,
-            component.astype(np.int32),
-            instance.astype(np.int32),
-            devices[component],
-            forward,
-            edges.a[up].astype(np.int32),
-            edges.b[up].astype(np.int32),
-            edges.link[up].astype(np.int32),
-            values.lanes[up].astype(np.int32),
-            values.ab[up],
-            values.ba[up],
-            values.latency[up],
-            values.gap[up],
-            gpus.astype(np.int32),
-            tuple(Link(r.name, r.scope, t) for r, t in zip(made.links, values.types, strict=True)),
-            tuple(made.devices),
-            values.assumed + assumed,
-            made,
-            notes,
+            title=self.name,
+            nodes=NodeColumns(
+                kind=kind,
+                component=component.astype(np.int32),
+                instance=instance.astype(np.int32),
+                device=devices[component],
+                forward_ps=forward,
+            ),
+            edges=EdgeColumns(
+                a=edges.a[up].astype(np.int32),
+                b=edges.b[up].astype(np.int32),
+                link=edges.link[up].astype(np.int32),
+                lanes=values.lanes[up].astype(np.int32),
+                values={column: both[:, up] for column, both in values.values.items()},
+            ),
+            gpus=gpus.astype(np.int32),
+            links=tuple(
+                Link(row.name, row.scope, of.type.name)
+                for row, of in zip(made.links, values.rows, strict=True)
+            ),
+            devices=tuple(made.devices),
+            assumed=values.assumed + assumed,
+            plan=made,
+            annotations=notes,
         )
-        if len(failed):
-            ends = zip(edges.a[failed].tolist(), edges.b[failed].tolist(), strict=True)
-            named = tuple(f"{graph.name(a)}->{graph.name(b)}" for a, b in ends)
-            object.__setattr__(graph, "failed", named)
-        ranked = rank_order(gpus, notes, graph.name)
-        if ranked is not gpus:
-            object.__setattr__(graph, "gpus", ranked.astype(np.int32))
-            graph.gpus.setflags(write=False)
-        return graph
+        ends = zip(edges.a[failed].tolist(), edges.b[failed].tolist(), strict=True)
+        return replace(
+            graph,
+            gpus=rank_order(gpus, notes, graph.name).astype(np.int32),
+            failed=tuple(f"{graph.name(a)}->{graph.name(b)}" for a, b in ends),
+        )
 
     def profile_of_gpus(self) -> list[str | None]:
         """GPU preset of each rank, by annotation ``astranb.profile``; None if not annotated."""
@@ -357,7 +364,7 @@ class Infra:
                 found.append("some GPUs cannot reach one another")
         if not len(graph.gpus):
             found.append("no GPU: a GPU is a component with choice: xpu")
-        pairs = len(graph.a) - len(graph.simple_edges()[0])
+        pairs = len(graph.edges) - len(graph.simple_edges()[0])
         if pairs:
             found.append(f"{pairs:,} pairs have a second link; the upstream package keeps only the last")
         names = dict.fromkeys([*made.instances, *(c.name for _, c in made.components)])

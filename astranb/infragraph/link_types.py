@@ -1,47 +1,53 @@
-"""Bandwidths and latencies of known links and switches, every number with its source.
+"""Known kinds of links and of forwarding nodes, recognised by names.
 
-They are used only where a document has none, and listed in ``NodeGraph.assumed``. Bandwidths are
-bytes per second of one lane in one direction.
+Their numbers are files in ``hardware/links`` and ``hardware/nodes``, each with its source. They are used only
+where a document has none, and listed in ``NodeGraph.assumed``.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, make_dataclass
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
 from astranb.core.errors import InputError, near
+from astranb.hardware import device_file, device_names, quantity, read_device_file, words
+
+from .link_properties import LATEST_PS, LINK_PROPERTIES, LinkProperty
 
 __all__ = [
     "CABLE",
     "DEFAULT",
     "LINK_TYPES",
     "LinkType",
+    "NodeNumbers",
+    "Sourced",
     "between_gpus",
     "family",
     "forwarding",
     "link_type",
+    "read_link_type",
     "recognise",
 ]
 
-_GB = 10**9
-_NS = 1000
-_NVLINK_5_NS = (
-    "fitted to NCCL's ring all-reduce (26.37 us) and all-gather (16.88 us) of 4 KiB on 8 B200: the mean of "
-    "400 and 315 ns"
-)
-_NVLINK_NS = (
-    "derived from NCCL's ring-LL hop of 0.6 us (src/graph/tuning.cc @5067397c): less the L2 store and "
-    "poll round trips, halved, less 100 ns of NVSwitch"
-)
-_NVSWITCH_NS = "assumed: with the NVLink latency it makes up NCCL's ring-LL hop"
-_PCIE_NS = "assumed"
-_ETH_NS = "assumed: about 120 ns of RS-FEC and 5 m of cable"
-_MESSAGES = {
-    200: (215_000_000, "NVIDIA ConnectX-6 user manual: 215 million messages a second"),
-    400: (330_000_000, "NVIDIA ConnectX-7 data sheet: 330 to 370 million messages a second"),
-}
-"""By Gbps of the NIC; for others the rate is not limited."""
+
+class Sourced(NamedTuple):
+    """A number of a link type, in the unit of the property's column, and its source.
+
+    Attributes
+    ----------
+    number : int
+    source : str
+    kind : str
+        How it is known: ``measured``, ``data sheet``, ``fitted`` or ``assumed``.
+    """
+
+    number: int
+    source: str
+    kind: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,98 +57,100 @@ class LinkType:
     Attributes
     ----------
     name : str
-    bandwidth_Bps : int
-        Of one lane, in one direction.
-    latency_ps : int
-        From the end of the sender to the start of the receiver, without that of a switch.
-    bandwidth_source, latency_source : str
-        The sources of the numbers.
+    values : mapping
+        By the name of the link property: of one lane, in one direction. The latency is from the end of the
+        sender to the start of the receiver, without that of a switch.
     links_per_gpu : int
         All lanes of this type of a GPU, distributed over its edges; 0: one lane for each edge.
-    messages_per_s : int
-        RDMA messages that a NIC of this rate sends in a second; 0: unknown.
-    messages_source : str
     """
 
     name: str
-    bandwidth_Bps: int  # noqa: N815 - unit in the name
-    bandwidth_source: str
-    latency_ps: int
-    latency_source: str
+    values: Mapping[str, Sourced]
     links_per_gpu: int = 0
-    messages_per_s: int = 0
-    messages_source: str = ""
+
+    def number(self, one: LinkProperty) -> int:
+        """Return the number of a property in the unit of its column; its default if there is none."""
+        return self.values[one.name].number if one.name in self.values else one.default
+
+    def source(self, one: LinkProperty) -> str:
+        """Return the source of a number."""
+        return self.values[one.name].source
+
+
+_LINKS: Final = "links"
+_LANES: Final = "links_per_gpu"
+
+
+def _quantity_of(one: LinkProperty) -> Any:
+    """Declare the number of a property; a link type must have those whose default is out of range."""
+    if one.least <= one.default <= one.most:
+        return quantity(one.least, one.most, default=one.default)
+    return quantity(one.least, one.most)
+
+
+_SECTION: Final = make_dataclass(
+    "LinkNumbers",
+    [
+        *((one.column, int, _quantity_of(one)) for one in LINK_PROPERTIES),
+        (_LANES, int, quantity(0, 1000, default=0)),
+    ],
+)
+"""Fields of a link type's file: any link property, by its column."""
+
+_OF_NO_NAME: Final = ("cable", "unknown")
+
+
+class _LinkTypes(Mapping[str, LinkType]):
+    """Link types by name, each read from its file in ``hardware/links`` when it is asked for."""
+
+    def __getitem__(self, name: str) -> LinkType:
+        if name not in self._names:
+            raise KeyError(name)
+        return _read(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
 
     @property
-    def gap_ps(self) -> int:
-        """Least time between two messages of a NIC; 0 if unknown."""
-        return -(-(10**12) // self.messages_per_s) if self.messages_per_s else 0
+    def _names(self) -> tuple[str, ...]:
+        return tuple(name for name in device_names(_LINKS) if name not in _OF_NO_NAME)
 
 
-_IB_RATE = {"100": "edr", "200": "hdr", "400": "ndr", "800": "xdr"}
+@cache
+def _read(name: str) -> LinkType:
+    return read_link_type(device_file(_LINKS, name))
 
 
-def _nvlink(
-    generation: str,
-    gigabytes: int,
-    links: int,
-    total: str,
-    latency_ps: int = 100 * _NS,
-    latency_source: str = _NVLINK_NS,
-) -> LinkType:
-    source = f"NVIDIA data sheet of {total} both ways over {links} links"
-    return LinkType(f"nvlink{generation}", gigabytes * _GB, source, latency_ps, latency_source, links)
+def read_link_type(path: str | Path) -> LinkType:
+    """Read the file of a link type.
+
+    Raises
+    ------
+    InputError
+        A number is missing, unknown, given twice or out of range; the error has file, line and field.
+    """
+    file = read_device_file(path, _LINKS, {"link": _SECTION}, {})
+    file.make("link", _SECTION)
+    given = file.sections["link"]
+    values = {
+        one.name: Sourced(given.values[one.column], origin.source, origin.kind)
+        for one in LINK_PROPERTIES
+        if (origin := given.origins.get(one.column))
+    }
+    return LinkType(file.name, values, given.values.get(_LANES, 0))
 
 
-def _of_nic(name: str, gigabits: int, source: str) -> LinkType:
-    messages = _MESSAGES.get(gigabits, (0, ""))
-    return LinkType(name, gigabits * _GB // 8, source, 150 * _NS, _ETH_NS, 0, *messages)
-
-
-_TYPES = (
-    _nvlink("1", 20, 4, "P100: 160 GB/s"),
-    _nvlink("2", 25, 6, "V100: 300 GB/s"),
-    _nvlink("3", 25, 12, "A100: 600 GB/s"),
-    _nvlink("3-a800", 25, 8, "A800: 400 GB/s"),
-    _nvlink("4", 25, 18, "H100: 900 GB/s"),
-    _nvlink("4-h800", 25, 8, "H800: 400 GB/s"),
-    _nvlink("5", 50, 18, "B200: 1.8 TB/s", 360 * _NS, _NVLINK_5_NS),
-    LinkType("nvlink-c2c", 450 * _GB, "NVIDIA GH200 data sheet: 900 GB/s both ways", 100 * _NS, "assumed"),
-    LinkType(
-        "xgmi", 56_250_000_000,
-        "measured 50 GB/s of data one way (scalarlm.com), headers of 16 B for 128 B; the data sheet has 64",
-        300 * _NS,
-        "assumed: RCCL's ring-LL hop of 0.8 us (src/graph/tuning.cc) less about 0.5 us of store and poll", 7,
-    ),
-    LinkType("ici", 100 * _GB, "Google TPU7x: 1,200 GB/s both ways over 6 links", 200 * _NS, "assumed"),
-    LinkType("pcie3", 15_750_000_000, "PCI Express 3.0 x16: 8 GT/s, 128b/130b", 250 * _NS, _PCIE_NS),
-    LinkType("pcie4", 31_500_000_000, "PCI Express 4.0 x16: 16 GT/s, 128b/130b", 250 * _NS, _PCIE_NS),
-    LinkType("pcie5", 63_000_000_000, "PCI Express 5.0 x16: 32 GT/s, 128b/130b", 250 * _NS, _PCIE_NS),
-    LinkType("pcie6", 121_000_000_000, "PCI Express 6.0 x16: 64 GT/s, 242 of 256 B", 250 * _NS, _PCIE_NS),
-    LinkType("qpi", 19_200_000_000, "Intel QPI: 9.6 GT/s, 2 B", 120 * _NS, "assumed"),
-    LinkType("upi", 48 * _GB, "Intel UPI 2.0: 16 GT/s, 24 lanes", 120 * _NS, "assumed"),
-    LinkType("ddr5", 44_800_000_000, "DDR5-5600, 8 B wide", 90 * _NS, "assumed"),
-    *(_of_nic(f"eth{g}", g, "IEEE 802.3 line rate") for g in (10, 25, 40, 50, 100, 200, 400, 800)),
-    *(_of_nic(f"ib-{rate}", int(g), "InfiniBand 4x data rate") for g, rate in _IB_RATE.items()),
-    LinkType(
-        "on-chip", 1000 * _GB, "assumed: wires inside a chip are wider than any port", 0,
-        "assumed: contained in what the switch takes",
-    ),
-)  # fmt: skip
-
-LINK_TYPES: dict[str, LinkType] = {t.name: t for t in _TYPES}
+LINK_TYPES: Final = _LinkTypes()
 """Every known kind by name."""
 
-DEFAULT = LinkType(
-    "unknown",
-    12_500_000_000,
-    "nothing else is specified: 100 Gbps, the default of astra-sim-service",
-    500 * _NS,
-    "nothing else is specified",
-)
-
-CABLE = LinkType("cable", DEFAULT.bandwidth_Bps, DEFAULT.bandwidth_source, 150 * _NS, _ETH_NS)
+DEFAULT: Final = _read("unknown")
+CABLE: Final = _read("cable")
 """An unrecognised link between two instances: its latency is that of a network cable."""
+
+_IB_RATE = {"100": "edr", "200": "hdr", "400": "ndr", "800": "xdr"}
 
 _Near = tuple[tuple[re.Pattern[str], str], ...]
 
@@ -195,7 +203,7 @@ def link_type(name: str, *, where: str = "link type") -> LinkType:
     18
     """
     if name not in LINK_TYPES:
-        raise InputError(f"there is no link type {name!r}", where=where, hint=near(name, LINK_TYPES))
+        raise InputError(f"unknown link type {name!r}", where=where, hint=near(name, LINK_TYPES))
     return LINK_TYPES[name]
 
 
@@ -285,34 +293,42 @@ def _first_match(pattern: re.Pattern[str], text: str) -> str:
     return match[0] if match else ""
 
 
-# Kind of node (a NodeKind's name), pattern of its component's or device's name, picoseconds, label, source.
+# Kind of node (a NodeKind's name), pattern of its component's or device's name, its file in hardware/nodes.
 _FORWARD = (
-    ("SWITCH", re.compile(r"nv[ _-]?l?(?:ink)?[ _-]?sw"), 100 * _NS, "NVSwitch", _NVSWITCH_NS),
-    ("SWITCH", re.compile(r"pci|plx"), 100 * _NS, "PCIe switch", "assumed"),
-    ("SWITCH", re.compile(r"infiniband|quantum"), 130 * _NS, "InfiniBand switch", "assumed: port to port"),
+    ("SWITCH", re.compile(r"nv[ _-]?l?(?:ink)?[ _-]?sw"), "nvswitch"),
+    ("SWITCH", re.compile(r"pci|plx"), "pcie-switch"),
+    ("SWITCH", re.compile(r"infiniband|quantum"), "infiniband-switch"),
     # From the first "asic" of each line only: otherwise the time is quadratic where it is repeated.
-    (
-        "CPU",
-        re.compile(r"^(?>.*?asic).*infiniband", re.MULTILINE),
-        130 * _NS,
-        "InfiniBand switch",
-        "assumed: port to port",
-    ),
-    (
-        "CPU",
-        re.compile(r"^(?>.*?asic).*switch", re.MULTILINE),
-        500 * _NS,
-        "Ethernet switch",
-        "assumed: a cut-through ASIC",
-    ),
+    ("CPU", re.compile(r"^(?>.*?asic).*infiniband", re.MULTILINE), "infiniband-switch"),
+    ("CPU", re.compile(r"^(?>.*?asic).*switch", re.MULTILINE), "ethernet-switch"),
 )
 _SWITCH_IN_LINE = re.compile(r"\A.*switch")
 _LONGEST_WORD = 16  # longer than any match but that of "asic … switch"
-_FORWARD_OTHERWISE = {
-    "SWITCH": (500 * _NS, "Ethernet switch", "assumed: a cut-through ASIC"),
-    "CPU": (200 * _NS, "CPU", "assumed"),
-    "NIC": (300 * _NS, "NIC", "assumed"),
-}
+_FORWARD_OTHERWISE = {"SWITCH": "ethernet-switch", "CPU": "cpu", "NIC": "nic"}
+_NODES: Final = "nodes"
+
+
+@dataclass(frozen=True)
+class NodeNumbers:
+    """Content of the file of a switch, a CPU or a NIC.
+
+    Attributes
+    ----------
+    forward_ps : int
+        Forwarding latency.
+    label : str
+    """
+
+    forward_ps: int = quantity(0, LATEST_PS)
+    label: str = words()
+
+
+@cache
+def _forwarding_of(name: str) -> tuple[int, str, str]:
+    """Return the forwarding latency of a kind of node, its label and its source."""
+    file = read_device_file(device_file(_NODES, name), _NODES, {"node": NodeNumbers}, {})
+    numbers = file.make("node", NodeNumbers)
+    return numbers.forward_ps, numbers.label, file.sections["node"].origins["forward_ps"].source
 
 
 def forwarding(kind: str, name: str, description: str = "", device: str = "") -> tuple[int, str, str]:
@@ -330,7 +346,7 @@ def forwarding(kind: str, name: str, description: str = "", device: str = "") ->
     joint = f"{description} {device[:_LONGEST_WORD]}"
     bridged = f"{description} … switch" if _first_match(_SWITCH_IN_LINE, device) else ""
     for texts in ((name,), (description,), (joint, bridged, device)):
-        for known, pattern, ps, label, source in _FORWARD:
+        for known, pattern, file in _FORWARD:
             if kind == known and any(_first_match(pattern, text) for text in texts):
-                return ps, label, source
-    return _FORWARD_OTHERWISE.get(kind, (0, "", ""))
+                return _forwarding_of(file)
+    return _forwarding_of(_FORWARD_OTHERWISE[kind]) if kind in _FORWARD_OTHERWISE else (0, "", "")

@@ -32,7 +32,7 @@ def load(source: Any, annotations: Any = None) -> Infra:
         A YAML or JSON file; text (with a line break, or beginning with ``{``); a dict; an object
         of the ``infragraph`` package (anything with ``serialize``); the combined form
         ``{infrastructure: …, annotations: …}``; a topology file of NCCL or lstopo (``.xml``), ns-3,
-        htsim or BookSim, or a task graph of FlexFlow (see `convert`).
+        htsim or BookSim, a task graph of FlexFlow, or a file of a plug-in's format (see `convert`).
     annotations : path, str, dict or object, optional
         Annotations that replace those in the document.
 
@@ -110,7 +110,11 @@ _HINT = "give a file of NCCL_TOPO_DUMP_FILE (<system>) or of 'lstopo FILE.xml' (
 
 
 @names_format(
-    "NCCL topology", "lstopo", *TASK_GRAPHS, *(form.key for form in TOPOLOGY_FORMATS.values() if form.key)
+    "NCCL topology",
+    "lstopo",
+    "infrastructure",
+    *TASK_GRAPHS,
+    *(form.key for form in TOPOLOGY_FORMATS.values() if form.key),
 )
 def convert(path: str | Path, name: str | None = None, gpu: str | None = None) -> Infra:
     """Convert the topology file of a server or of a packet simulator to an infrastructure.
@@ -121,7 +125,7 @@ def convert(path: str | Path, name: str | None = None, gpu: str | None = None) -
         XML as NCCL and RCCL write it (``NCCL_TOPO_DUMP_FILE``) or read it (``NCCL_TOPO_FILE``), or
         hwloc's ``lstopo FILE.xml``; the topology of HPCC's or ASTRA-sim's ns-3; htsim's ``.topo``; the
         network file of BookSim's ``anynet``; a task graph of FlexFlow, which has the cluster that it was
-        planned for. The format of a simulator's file follows from its contents.
+        planned for. The format of a simulator's file follows from its contents. Plug-ins read others.
     name : str, optional
         Name of the infrastructure; by default that of the product or file.
     gpu : str, optional
@@ -156,7 +160,7 @@ def convert(path: str | Path, name: str | None = None, gpu: str | None = None) -
     ...     file = Path(folder, "two.xml")
     ...     _ = file.write_text(text)
     ...     infra = convert(file)
-    >>> infra.summary()["edges_by_link"], int(infra.expand().lanes.max())
+    >>> infra.summary()["edges_by_link"], int(infra.expand().edges.lanes.max())
     ({'nvlink3': 1, 'pcie4-x16': 2}, 4)
     """
     file = Path(path)

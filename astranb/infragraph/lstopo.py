@@ -12,6 +12,7 @@ from itertools import combinations
 from astranb.core.xml import Tag
 
 from .detected import DetectedLink, DetectedPart, DetectedServer, PcieSlot, is_gpu
+from .link_properties import BANDWIDTH
 from .link_types import recognise
 
 __all__ = ["LstopoReader"]
@@ -190,9 +191,9 @@ def _upwards(tag: Tag) -> DetectedLink:
         rate = 0.0
     if not 1e-3 <= rate < 1e6:
         return DetectedLink("pcie")
-    return DetectedLink(
-        f"pcie at {rate:.3g} GBps".replace(".", "_").replace("+", ""), float(f"{rate:.3g}"), "PCIe, as found"
-    )
+    shown = f"{rate:.3g}"
+    name = f"pcie at {shown} GBps".replace(".", "_").replace("+", "")
+    return DetectedLink(name, round(float(shown) * 1e9), "PCIe, as found")
 
 
 def _numbers(tag: Tag, name: str, pattern: re.Pattern[str]) -> list[int]:
@@ -208,7 +209,7 @@ def _numbers(tag: Tag, name: str, pattern: re.Pattern[str]) -> list[int]:
 def _wire(a: DetectedPart, b: DetectedPart, family: str, rate: int) -> tuple[DetectedLink, int]:
     """The type of a link with a rate in MB/s, and its number of lanes."""
     known, _ = recognise(family, "", f"{a.model} {b.model}".lower())
-    lane = known.bandwidth_Bps // 10**6
+    lane = known.number(BANDWIDTH) // 10**6
     if rate % lane == 0 and rate // lane <= 64:
-        return DetectedLink(known.name, lane / 1000, known.bandwidth_source), rate // lane
-    return DetectedLink(f"{family} at {rate} MBps", rate / 1000, "as found"), 1
+        return DetectedLink(known.name, lane * 10**6, known.source(BANDWIDTH)), rate // lane
+    return DetectedLink(f"{family} at {rate} MBps", rate * 10**6, "as found"), 1

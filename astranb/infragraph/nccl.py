@@ -13,8 +13,8 @@ from decimal import Decimal
 from astranb.core.errors import InputError
 from astranb.core.xml import Tag
 
-from .annotate import pcie_Bps
 from .detected import DetectedLink, DetectedPart, DetectedServer, PcieSlot, is_gpu
+from .link_properties import pcie_Bps
 from .link_types import LINK_TYPES
 
 __all__ = ["NcclReader"]
@@ -29,7 +29,7 @@ _WITH_NVLINK = {60, 70, 80, 90, 100, 103}
 _BY_SM = ((100, "B200", 5), (90, "H100", 4), (80, "A100", 3), (70, "V100", 2), (60, "P100", 1))
 _NARROW_SM = 86
 _NARROW = DetectedLink(
-    "nvlink3-14GBps", 14.0625, "NVIDIA data sheet of A40: 112.5 GB/s both ways over 4 links"
+    "nvlink3-14GBps", 14_062_500_000, "NVIDIA data sheet of A40: 112.5 GB/s both ways over 4 links"
 )
 _GENERATIONS = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}
 _SPEED = re.compile(r"([0-9]{1,3}(?:\.[0-9]+)?)\s*GT/s", re.ASCII)
@@ -174,7 +174,7 @@ def _wire(tag: Tag, sm: int) -> DetectedLink:
         if not generation:
             return DetectedLink("nvlink")
         known = LINK_TYPES[f"nvlink{generation}"]
-    return DetectedLink(known.name, known.bandwidth_Bps / 1e9, known.bandwidth_source)
+    return DetectedLink.of_type(known)
 
 
 def _upwards(tag: Tag) -> DetectedLink:
@@ -188,5 +188,5 @@ def _upwards(tag: Tag) -> DetectedLink:
         return DetectedLink("pcie")
     generation = _GENERATIONS.get(float(speed[1]), "")
     name = f"pcie{generation}-x{width}" if generation else f"pcie-{speed[1]}GT-x{width}".replace(".", "_")
-    rate = round(pcie_Bps(Decimal(speed[1]), width) / 1e9, 3)
+    rate = round(pcie_Bps(Decimal(speed[1]), width), -6)
     return DetectedLink(name, rate, f"PCIe, {speed[1]} GT/s, {width} lanes")

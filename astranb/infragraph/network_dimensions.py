@@ -10,6 +10,7 @@ import numpy as np
 
 from astranb.core.document import DocumentSource
 from astranb.core.errors import InputError, near
+from astranb.core.units import quantity
 
 from .infra import Infra
 from .servers import component, edge, link, one_device
@@ -69,7 +70,9 @@ def dimensions(
         firsts = [rank for rank in range(gpus) if rank // stride % size == 0]
         groups = [[first + stride * n for n in range(size)] for first in firsts]
         dim = f"dim{at}"
-        links.append(link(dim, gigabytes=bandwidth_Bps[at] / 1e9, ns=latency_ns[at]))
+        links.append(
+            link(dim, bandwidth_Bps=bandwidth_Bps[at], latency_ps=quantity("time", latency_ns[at], "ns"))
+        )
         if shape == "Switch" and size > 1:
             components.append(component(f"sw{at}", len(groups), "switch"))
             switches += [f"{name}.0.sw{at}.{number}" for number in range(len(groups))]

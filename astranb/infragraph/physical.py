@@ -3,73 +3,98 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from astranb.core.document import DocumentSource, Place
+from astranb.core.document import DocumentSource
 from astranb.core.errors import InputError
-from astranb.core.units import format_bandwidth, format_time, time_ps
+from astranb.core.units import format_time
 
-from .annotate import Annotations, Rate, read_rate
+from .annotate import Annotations, Note
 from .expand import Edges
+from .link_properties import BANDWIDTH, LINK_PROPERTIES, LinkProperty, Rate
 from .link_types import CABLE, DEFAULT, LinkType, forwarding, recognise
 from .plan import ExpansionPlan, LinkRow, NodeKind
 
 __all__ = ["Physical", "check_links", "forward_latencies", "physical", "rank_order"]
 
 Ints = NDArray[np.int64]
-_Value = TypeVar("_Value")
-
-_UNITS = {"gigabits_per_second": "Gbps", "gigabytes_per_second": "GBps", "gigatransfers_per_second": "GT/s"}
 _PCIE_WIDTH = 16
 _LEFT_EMPTY = {"bandwidth": "gigatransfers_per_second", "latency": "ns"}
 """Choices without a value that the upstream package adds to links when it reads them."""
+Stated = dict[str, Any]
+"""Values that a document states of a link row, by the name of the property."""
+
+
+def _in_transfers(*rates: Rate | None) -> bool:
+    return any(rate is not None and rate.transfers is not None for rate in rates)
+
+
+def _of_lane(value: Rate | int, width: int) -> int:
+    """Return the number of a lane; a rate in GT/s is that of ``width`` lanes."""
+    return value.of_width(width) if isinstance(value, Rate) else value
 
 
 @dataclass(slots=True)
 class _Row:
-    """One link row, resolved: a property that is None is that of its type."""
+    """One link row, resolved.
+
+    Attributes
+    ----------
+    values : dict
+        By the name of each property what is given from the first end to the second, and back; None: that
+        of its type.
+    """
 
     name: str
     type: LinkType
     why: str
-    forward: Rate | None = None
-    backward: Rate | None = None
-    latency: int | None = None
+    values: dict[str, tuple[Any, Any]]
     lanes: int | None = None
-    gap: int | None = None
 
     @property
     def open(self) -> bool:
         """Whether bandwidth and lanes are both those of the type."""
-        return self.forward is None and self.backward is None and self.lanes is None
+        return self.values[BANDWIDTH.name] == (None, None) and self.lanes is None
 
     @property
     def in_transfers(self) -> bool:
-        return any(rate is not None and rate.transfers is not None for rate in (self.forward, self.backward))
+        return _in_transfers(*self.values[BANDWIDTH.name])
+
+    def numbers(self, one: LinkProperty) -> tuple[int, int]:
+        """Return the numbers of a property in both directions."""
+        usual = self.type.number(one)
+        width = self.lanes or _PCIE_WIDTH
+        forward, backward = (usual if v is None else _of_lane(v, width) for v in self.values[one.name])
+        return forward, backward
 
 
 @dataclass(slots=True)
 class Physical:
-    """Arrays over edges, as in `NodeGraph`, and which values are assumed."""
+    """Arrays over edges, as in `NodeGraph`, and which values are assumed.
+
+    Attributes
+    ----------
+    down : ndarray
+        Lanes that have failed.
+    values : dict of str to ndarray, shape (2, edges)
+        By column, from a to b and back.
+    own : dict of str to ndarray of bool
+        By property, which edges have annotations of it.
+    """
 
     rows: list[_Row]
     edges: Edges
     kind: NDArray[np.int8]
     lanes: Ints
-    ab: Ints
-    ba: Ints
-    latency: Ints
-    gap: Ints
-    down: Ints  # lanes that have failed
-    types: list[str]
-    own_bandwidth: NDArray[np.bool_]  # which edges have annotations of it
-    own_latency: NDArray[np.bool_]
+    down: Ints
+    values: dict[str, Ints]
+    own: dict[str, NDArray[np.bool_]]
     own_lanes: NDArray[np.bool_]
     assumed: list[str] = field(default_factory=list)
 
@@ -96,12 +121,8 @@ class Physical:
                     "no edge joins these nodes", note.place, "name two nodes that an edge joins directly"
                 )
             ends = self.kind[np.concatenate([edges.a[hit], edges.b[hit]])]
-            if "astranb.message_rate" in note.read and not np.isin(ends, (NodeKind.NIC, NodeKind.XPU)).any():
-                raise annotations.source.error(
-                    "a message rate of an edge between nodes that are neither a NIC nor a GPU",
-                    note.place,
-                    "annotate the edge that leaves the NIC",
-                )
+            for one_property in LINK_PROPERTIES:
+                _check_senders(one_property, note, ends, annotations.source)
             inside = np.zeros(nodes, bool)
             inside[one] = True
             along = inside[edges.a[hit]]
@@ -109,32 +130,29 @@ class Physical:
 
     def _set(self, declared: dict[str, Any], hit: Ints, along: NDArray[np.bool_]) -> None:
         """Apply one edge annotation; ``along`` is where a -> b is its ep1 -> ep2."""
-        width = declared.get("astranb.lanes", _PCIE_WIDTH)
-        both: Rate | None = declared.get("astranb.bandwidth")
-        forward: Rate | None = declared.get("astranb.bandwidth_fwd", both)
-        backward: Rate | None = declared.get("astranb.bandwidth_rev", both)
-        for rate, ahead, behind in ((forward, self.ab, self.ba), (backward, self.ba, self.ab)):
-            if rate is not None:
-                ahead[hit[along]] = rate.of_width(width)
-                behind[hit[~along]] = rate.of_width(width)
-        self.own_bandwidth[hit] |= forward is not None and backward is not None
+        lanes = declared.get("astranb.lanes")
+        width = lanes or _PCIE_WIDTH
+        for one in LINK_PROPERTIES:
+            given, column = one.both_ways(declared), self.values[one.column]
+            for way, value in enumerate(given):
+                if value is not None:
+                    column[way, hit[along]] = column[1 - way, hit[~along]] = _of_lane(value, width)
+            self.own[one.name][hit] |= None not in given
+            if one.name == BANDWIDTH.name and lanes is not None:
+                self._set_lanes(lanes, given, hit)
         if "astranb.down" in declared:
             self.down[hit] += declared["astranb.down"]
-        if "astranb.message_rate" in declared:
-            self.gap[hit] = declared["astranb.message_rate"]
-        if "astranb.latency" in declared:
-            self.latency[hit] = declared["astranb.latency"]
-            self.own_latency[hit] = True
-        if "astranb.lanes" in declared:
-            striped = np.asarray([r.in_transfers for r in self.rows])[self.edges.link[hit]]
-            if forward is None and backward is None:
-                for i in hit[striped].tolist():
-                    row = self.rows[int(self.edges.link[i])]
-                    for given, column in ((row.forward, self.ab), (row.backward, self.ba)):
-                        column[i] = given.of_width(width) if given is not None else column[i]
-            written = any(r is not None and r.transfers is not None for r in (forward, backward))
-            self.lanes[hit[~striped]] = 1 if written else declared["astranb.lanes"]
-            self.own_lanes[hit] = True
+
+    def _set_lanes(self, lanes: int, rates: tuple[Rate | None, Rate | None], hit: Ints) -> None:
+        """Apply the lanes of an edge annotation: the width of a PCIe link, or parallel lanes."""
+        striped = np.asarray([r.in_transfers for r in self.rows])[self.edges.link[hit]]
+        if rates == (None, None):
+            column = self.values[BANDWIDTH.column]
+            for i in hit[striped].tolist():
+                for way, value in enumerate(self.rows[int(self.edges.link[i])].values[BANDWIDTH.name]):
+                    column[way, i] = value.of_width(lanes) if value is not None else column[way, i]
+        self.lanes[hit[~striped]] = 1 if _in_transfers(*rates) else lanes
+        self.own_lanes[hit] = True
 
     def share_out(self) -> None:
         """Distribute the lanes that a GPU has of a link type over its edges, as evenly as possible.
@@ -146,7 +164,9 @@ class Physical:
         for name in dict.fromkeys(self.rows[i].type.name for i in open_rows):
             same = [i for i in open_rows if self.rows[i].type.name == name]
             lanes = self.rows[same[0]].type.links_per_gpu
-            mine = np.flatnonzero(np.isin(self.edges.link, same) & ~self.own_bandwidth & ~self.own_lanes)
+            mine = np.flatnonzero(
+                np.isin(self.edges.link, same) & ~self.own[BANDWIDTH.name] & ~self.own_lanes
+            )
             if np.any(self.edges.repeats[mine] > 1):
                 continue
             ends = np.concatenate([self.edges.a[mine], self.edges.b[mine]])
@@ -174,7 +194,7 @@ class Physical:
                 shown = ", ".join(map(str, split[:8])) + (", …" if n > 8 else "") + limited
                 self.assumed.append(
                     f"lanes of {name} on {np.sum(count == n):,} GPUs: {lanes} shared out over {n} edges "
-                    f"as {shown} ({self.rows[same[0]].type.bandwidth_source})"
+                    f"as {shown} ({self.rows[same[0]].type.source(BANDWIDTH)})"
                 )
 
     def fail(self) -> Ints:
@@ -187,73 +207,76 @@ class Physical:
 
     def report(self) -> None:
         """List the values of the table of link types, once for each link row, with the number of edges."""
-        n = len(self.rows)
-        without_rate = np.bincount(self.edges.link[~self.own_bandwidth], minlength=n)
-        without_latency = np.bincount(self.edges.link[~self.own_latency], minlength=n)
+        open_edges = {one.name: self._open(one) for one in LINK_PROPERTIES}
         counted: Counter[str] = Counter()
         for i, row in enumerate(self.rows):
-            kind = row.type
-            taken = f"taken for {kind.name}" + (f", because {row.why}" if row.why else "")
-            if kind is DEFAULT:
+            taken = f"taken for {row.type.name}" + (f", because {row.why}" if row.why else "")
+            if row.type is DEFAULT:
                 taken = "nothing recognised by its name"
-            if row.forward is None or row.backward is None:
-                rate = f"{format_bandwidth(kind.bandwidth_Bps)} a lane and direction"
-                text = f"bandwidth of {row.name!r}: {rate} ({taken}; {kind.bandwidth_source})"
-                counted[text] += int(without_rate[i])
-            elif row.in_transfers:
-                width = f"{row.lanes} lanes" if row.lanes else "16 lanes, as nothing else is specified,"
-                text = f"width of {row.name!r}: {width} with the encoding of that PCIe generation"
-                counted[text] += int(without_rate[i])
-            if row.latency is None:
-                latency = format_time(kind.latency_ps)
-                text = f"latency of {row.name!r}: {latency} ({taken}; {kind.latency_source})"
-                counted[text] += int(without_latency[i])
-            if row.gap is None and kind.gap_ps:
-                rate = f"{kind.messages_per_s // 10**6} million a second"
-                place = f"{row.name!r}, where it leaves a NIC or GPU"
-                text = f"message rate of {place}: {rate} ({taken}; {kind.messages_source})"
-                counted[text] += int(np.sum((self.edges.link == i) & (self.gap == kind.gap_ps)))
-        self.assumed += [f"{text}, {count:,} edges" for text, count in counted.items() if count]
+            for one in LINK_PROPERTIES:
+                open_ = int(open_edges[one.name][i])
+                if None in row.values[one.name] and one.name in row.type.values:
+                    value = f"{one.text(row.type.number(one))}{one.of_type}"
+                    source = row.type.source(one)
+                    counted[f"{one.words} of {row.name!r}{one.where}: {value} ({taken}; {source})"] += open_
+                elif one.name == BANDWIDTH.name and row.in_transfers:
+                    width = f"{row.lanes} lanes" if row.lanes else "16 lanes, as nothing else is specified,"
+                    text = f"width of {row.name!r}: {width} with the encoding of that PCIe generation"
+                    counted[text] += open_
+        self.assumed += [f"{text}, {number:,} edges" for text, number in counted.items() if number]
+
+    def _open(self, one: LinkProperty) -> Ints:
+        """Count the edges of each link row that have the value of their row or type."""
+        if one.senders:  # not of all edges, so that an equal value counts
+            usual = np.asarray([row.type.number(one) for row in self.rows] or [0], np.int64)[self.edges.link]
+            counted = (self.values[one.column] == usual).all(axis=0)
+        else:
+            counted = ~self.own[one.name]
+        return np.bincount(self.edges.link[counted], minlength=len(self.rows))
 
 
-def check_links(plan: ExpansionPlan, source: DocumentSource) -> list[tuple[Rate | None, int | None]]:
-    """Read the bandwidth and latency of each link row in the document."""
-    found: list[tuple[Rate | None, int | None]] = []
+def _check_senders(one: LinkProperty, note: Note, ends: NDArray[np.int8], source: DocumentSource) -> None:
+    if one.senders and one.annotation in note.read and not np.isin(ends, one.senders).any():
+        kinds = " nor ".join(f"a {_CALLED[kind]}" for kind in one.senders)
+        what = f"a {one.words} of an edge between nodes that are neither {kinds}"
+        raise source.error(what, note.place, f"annotate the edge that leaves the {_CALLED[one.senders[0]]}")
+
+
+_CALLED = {NodeKind.NIC: "NIC", NodeKind.XPU: "GPU", NodeKind.CPU: "CPU", NodeKind.SWITCH: "switch"}
+
+
+def check_links(plan: ExpansionPlan, source: DocumentSource) -> list[Stated]:
+    """Read what the document states of each link row."""
+    found: list[Stated] = []
     for row in plan.links:
-        for what, choice in _LEFT_EMPTY.items():
-            if row.physical.get(what) == {"choice": choice}:
-                declared = f"{what} of link {row.name!r} has a choice but no value"
+        stated: Stated = {}
+        for one in LINK_PROPERTIES:
+            empty = _LEFT_EMPTY.get(one.name)
+            if empty and row.physical.get(one.name) == {"choice": empty}:
+                declared = f"{one.name} of link {row.name!r} has a choice but no value"
                 plan.warnings.append(f"{declared}, as the infragraph package writes it: ignored")
-        rate = latency = None
-        if (chosen := _chosen(row, "bandwidth", source)) is not None:
-            key, value = chosen
-            rate = _located(
-                source, (*row.place, "physical", "bandwidth", key), read_rate, f"{value!r} {_UNITS[key]}"
-            )
-        if (chosen := _chosen(row, "latency", source)) is not None:
-            key, value = chosen
-            latency = _located(source, (*row.place, "physical", "latency", key), time_ps, f"{value!r} {key}")
-        found.append((rate, latency))
+            elif (chosen := _chosen(row, one, source)) is not None:
+                unit, value = chosen
+                try:
+                    stated[one.name] = one.of_document(unit, value)
+                except InputError as error:
+                    place = (*row.place, "physical", one.name, unit)
+                    raise source.error(error.what, place, error.hint) from None
+        found.append(stated)
     return found
 
 
-def _located(source: DocumentSource, place: Place, read: Callable[..., _Value], text: str) -> _Value:
-    """Read a value; lines are looked up for an error only, because that takes a second pass over the text."""
-    try:
-        return read(text, where="")
-    except InputError as error:
-        raise source.error(error.what, place, error.hint) from None
-
-
-def _chosen(row: LinkRow, what: str, source: DocumentSource) -> tuple[str, Any] | None:
+def _chosen(row: LinkRow, one: LinkProperty, source: DocumentSource) -> tuple[str, Any] | None:
+    """Find the unit and the number that a document has of a property."""
+    what = one.name
     document = row.physical.get(what)
-    if document is None or document == {"choice": _LEFT_EMPTY[what]}:
+    if document is None:
         return None
     place = (*row.place, "physical", what)
     values = {k: v for k, v in document.items() if k != "choice" and v is not None}
     choice = document.get("choice")
     if not values:
-        unit = choice or ("gigabytes_per_second" if what == "bandwidth" else "ns")
+        unit = choice or next(iter(one.document_units))
         raise source.error(f"{what} of link {row.name!r} has no value", place, f"write {unit}: <number>")
     if len(values) > 1:
         raise source.error(
@@ -272,7 +295,7 @@ def physical(
     edges: Edges,
     kind: NDArray[np.int8],
     annotations: Annotations,
-    stated: list[tuple[Rate | None, int | None]],
+    stated: list[Stated],
 ) -> Physical:
     """Find the lanes, bandwidth and latency of every edge."""
     around = _contexts(plan, annotations)
@@ -309,7 +332,7 @@ def _contexts(plan: ExpansionPlan, annotations: Annotations) -> Callable[[str], 
 def _row(
     row: LinkRow,
     annotations: Annotations,
-    stated: tuple[Rate | None, int | None],
+    stated: Stated,
     around: tuple[str, ...],
 ) -> _Row:
     note = annotations.links.get(row.name)
@@ -320,44 +343,25 @@ def _row(
         kind, why = recognise(row.name, row.description, *around)
         if kind is DEFAULT and not row.scope:
             kind, why = CABLE, "it joins instances"
-    rate, latency = stated
-    both = declared.get("astranb.bandwidth", rate)
-    return _Row(
-        row.name,
-        kind,
-        why,
-        declared.get("astranb.bandwidth_fwd", both),
-        declared.get("astranb.bandwidth_rev", both),
-        declared.get("astranb.latency", latency),
-        declared.get("astranb.lanes"),
-        declared.get("astranb.message_rate"),
-    )
+    values = {one.name: one.both_ways(declared, stated.get(one.name)) for one in LINK_PROPERTIES}
+    return _Row(row.name, kind, why, values, declared.get("astranb.lanes"))
 
 
 def _from_rows(rows: list[_Row], edges: Edges, kind: NDArray[np.int8]) -> Physical:
-    def column(values: list[int]) -> Ints:
-        return np.asarray(values, np.int64)[edges.link] if values else np.zeros(0, np.int64)
+    def column(values: Sequence[Any]) -> Ints:
+        return np.asarray(values, np.int64)[edges.link]
 
-    def rate(row: _Row, given: Rate | None) -> int:
-        return row.type.bandwidth_Bps if given is None else given.of_width(row.lanes or _PCIE_WIDTH)
-
+    count = len(edges.a)
     # The lanes of a rate in GT/s are the width of one PCIe link, over which every byte is striped.
-    lanes = column([1 if r.in_transfers else r.lanes or 1 for r in rows]) * edges.repeats
-    return Physical(
-        rows,
-        edges,
-        kind,
-        lanes,
-        column([rate(r, r.forward) for r in rows]),
-        column([rate(r, r.backward) for r in rows]),
-        column([r.type.latency_ps if r.latency is None else r.latency for r in rows]),
-        column([r.type.gap_ps if r.gap is None else r.gap for r in rows]),
-        np.zeros(len(edges.a), np.int64),
-        [r.type.name for r in rows],
-        np.zeros(len(edges.a), bool),
-        np.zeros(len(edges.a), bool),
-        np.zeros(len(edges.a), bool),
-    )
+    lanes = column([1 if r.in_transfers else r.lanes or 1 for r in rows] or [1]) * edges.repeats
+    values = {
+        one.column: np.stack([column(way) for way in zip(*(r.numbers(one) for r in rows), strict=True)])
+        if rows
+        else np.zeros((2, 0), np.int64)
+        for one in LINK_PROPERTIES
+    }
+    own = {one.name: np.zeros(count, bool) for one in LINK_PROPERTIES}
+    return Physical(rows, edges, kind, lanes, np.zeros(count, np.int64), values, own, np.zeros(count, bool))
 
 
 def forward_latencies(

@@ -8,12 +8,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
+
+from astranb.core.document import read_document
+from astranb.hardware import FOLDER, check_header, quantity, read_section, words
 
 __all__ = [
     "NOTES",
     "SERVERS",
+    "HostNumbers",
     "Server",
     "component",
     "document_name",
@@ -21,6 +27,7 @@ __all__ = [
     "generic_server",
     "link",
     "one_device",
+    "read_hosts",
     "switch_device",
 ]
 
@@ -44,25 +51,28 @@ def edge(ep1: str, ep2: str, link: str, scheme: str = "many2many") -> Document:
     return {"ep1": {"component": ep1}, "ep2": {"component": ep2}, "scheme": scheme, "link": link}
 
 
+_BITS = {"gigabits_per_second": 8, "gigabytes_per_second": 1}
+
+
 def link(
     name: str,
     description: str = "",
-    gigabits: float | None = None,
-    gigabytes: float | None = None,
-    ns: float | None = None,
+    bandwidth_Bps: float | None = None,  # noqa: N803 - unit in the name
+    latency_ps: float | None = None,
+    unit: str = "gigabytes_per_second",
 ) -> Document:
-    """One link, with its bandwidth in Gbps or GB/s and its latency if they are known."""
+    """One link, with its bandwidth (in Gbps or GB/s) and its latency if they are known."""
     made: Document = {"name": name, **({"description": description} if description else {})}
-    physical = {
-        what: {"choice": unit, unit: value}
-        for what, unit, value in (
-            ("bandwidth", "gigabits_per_second", gigabits),
-            ("bandwidth", "gigabytes_per_second", gigabytes),
-            ("latency", "ns", ns),
-        )
-        if value is not None
-    }
+    physical: Document = {}
+    if bandwidth_Bps is not None:
+        physical["bandwidth"] = {"choice": unit, unit: _number(bandwidth_Bps * _BITS[unit], 10**9)}
+    if latency_ps is not None:
+        physical["latency"] = {"choice": "ns", "ns": _number(latency_ps, 1000)}
     return made | ({"physical": physical} if physical else {})
+
+
+def _number(value: float, unit: int) -> float:
+    return value // unit if value % unit == 0 else value / unit
 
 
 def one_device(name: str, device: Document, instance: str = "") -> Document:
@@ -281,14 +291,37 @@ def switch_device(ports: int, asic: str = "Generic ASIC") -> Document:
     )
 
 
+@dataclass(frozen=True)
+class HostNumbers:
+    """A server in ``hardware/hosts.json``.
+
+    Attributes
+    ----------
+    title : str
+    network : str
+        Of its NICs: ``"ethernet"`` or ``"infiniband"``.
+    nic_Bps : int
+        Of each NIC that joins it to others, in one direction; 0: it has none.
+    trays : int
+        Most trays of a server that is made of them; 0: it is not.
+    """
+
+    title: str = words()
+    network: str = words("ethernet")
+    nic_Bps: int = quantity(0, 10**13, default=0)  # noqa: N815 - unit in the name
+    trays: int = quantity(0, 1000, default=0)
+
+
 class Server(NamedTuple):
-    """A server that has a name."""
+    """A server that has a name: its components and wiring, and its numbers."""
 
     build: Callable[..., Document]
-    text: str
-    nic_gigabits: int = 0  # of each NIC that joins it to others; 0: it has none
-    network: str = "ethernet"
-    most_trays: int = 0  # of a server that is made of trays, of which there may be fewer
+    numbers: HostNumbers
+
+    @property
+    def nic_gigabits(self) -> int:
+        """Gbps of each NIC that joins it to others; 0: it has none."""
+        return self.numbers.nic_Bps * 8 // 10**9
 
 
 _h20 = partial(_dgx_h100, "dgx_h20", "NVIDIA HGX H20, with the host of a DGX", "NVIDIA H20 SXM5")
@@ -306,38 +339,43 @@ _ndv5 = partial(
 )
 _a3 = partial(_hgx_h100, cpu="Intel Xeon Platinum 8481C", sockets="upi", nic="Google virtual NIC")
 
-SERVERS: dict[str, Server] = {
-    "dgx-1": Server(_dgx_1, "NVIDIA DGX-1: 8 P100 in a hybrid cube mesh", 100),
-    "dgx-2": Server(_dgx_2, "NVIDIA DGX-2: 16 V100, 12 NVSwitches", 100),
-    "dgx-a100": Server(_dgx_a100, "NVIDIA DGX A100: 8 GPUs, 6 NVSwitches", 200),
-    "dgx-h100": Server(_dgx_h100, "NVIDIA DGX H100: 8 GPUs, 4 NVSwitches", 400),
-    "dgx-h20": Server(_h20, "NVIDIA HGX H20: 8 GPUs, 4 NVSwitches", 400),
-    "dgx-h800": Server(_h800, "NVIDIA HGX H800: 8 GPUs with 8 NVLinks each, 4 NVSwitches", 400),
-    "dgx-b200": Server(_dgx_b200, "NVIDIA DGX B200: 8 GPUs, 2 NVSwitches", 400),
-    "dgx-gb200": Server(_dgx_gb200, "NVIDIA GB200 compute tray: 4 GPUs, 18 NVSwitches", 400),
-    "gb200-nvl72": Server(
-        _gb200_nvl72,
-        "NVIDIA GB200 NVL72: 72 GPUs on 18 NVSwitches, or 4 for each of fewer trays",
-        400,
-        most_trays=18,
-    ),
-    "p5": Server(_p5, "AWS p5.48xlarge: 8 H100, 32 EFA of 100 Gbps", 100),
-    "ndv5": Server(_ndv5, "Azure ND H100 v5: 8 H100, 8 InfiniBand NICs of 400 Gbps", 400, "infiniband"),
-    "a3-mega": Server(
-        partial(_a3, "a3_mega_h100", "Google Cloud a3-megagpu-8g", switches=8, nics=8),
-        "Google Cloud a3-megagpu-8g: 8 H100, 8 NICs of 200 Gbps",
-        200,
-    ),
-    "a3-high": Server(
-        partial(_a3, "a3_high_h100", "Google Cloud a3-highgpu-8g", switches=4, nics=4),
-        "Google Cloud a3-highgpu-8g: 8 H100, 4 NICs of 200 Gbps",
-        200,
-    ),
-    "mi300x": Server(_mi300x, "AMD Instinct MI300X platform: 8 fully connected GPUs", 400),
-    "xe9680": Server(_xe9680, "Dell PowerEdge XE9680: 8 H200, 4 NVSwitches"),
+_BUILD: dict[str, Callable[..., Document]] = {
+    "dgx-1": _dgx_1,
+    "dgx-2": _dgx_2,
+    "dgx-a100": _dgx_a100,
+    "dgx-h100": _dgx_h100,
+    "dgx-h20": _h20,
+    "dgx-h800": _h800,
+    "dgx-b200": _dgx_b200,
+    "dgx-gb200": _dgx_gb200,
+    "gb200-nvl72": _gb200_nvl72,
+    "p5": _p5,
+    "ndv5": _ndv5,
+    "a3-mega": partial(_a3, "a3_mega_h100", "Google Cloud a3-megagpu-8g", switches=8, nics=8),
+    "a3-high": partial(_a3, "a3_high_h100", "Google Cloud a3-highgpu-8g", switches=4, nics=4),
+    "mi300x": _mi300x,
+    "xe9680": _xe9680,
 }
-"""Servers by blueprint name. The rates of their NICs are those of the vendors' data sheets; `NOTES` has the
-sources of others."""
+
+
+def read_hosts(path: str | Path) -> dict[str, HostNumbers]:
+    """Read the numbers of servers, by name.
+
+    Raises
+    ------
+    InputError
+        A number is missing, unknown, given twice or out of range; the error has file, line and field.
+    """
+    root = read_document(path)
+    check_header(root, "astranb-hosts", 1, "")
+    names = [name for name in root.value if name not in ("format", "version")]
+    return {name: HostNumbers(**read_section(root.get(name), HostNumbers).values) for name in names}
+
+
+SERVERS: dict[str, Server] = {
+    name: Server(_BUILD[name], numbers) for name, numbers in read_hosts(FOLDER / "hosts.json").items()
+}
+"""Servers by blueprint name."""
 
 NOTES: dict[str, tuple[str, ...]] = {
     "dgx-2": (
@@ -383,4 +421,4 @@ NOTES: dict[str, tuple[str, ...]] = {
     "xe9680": ("corrected: the disks are of type nvme; the infragraph package gives them no type",),
     "switch": ("the ASIC of a switch is typed cpu, as in the infragraph package",),
 }
-"""What a blueprint corrects, by its name."""
+"""Corrections by a blueprint, by its name."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from astranb.core.document import DocumentSource, contents
 from astranb.core.errors import InputError, near
-from astranb.core.file_formats import format_of, is_task_graph
+from astranb.core.file_formats import TASK_GRAPHS, FileFormat, format_of, is_task_graph, read_by_plugin
 from astranb.core.files import whole_file
 
 from .anynet import read_anynet, write_anynet
@@ -194,12 +194,14 @@ def write_topology(infra: Infra, path: str | Path, name: str | None = None) -> l
 
 
 def is_topology_file(path: str | Path) -> bool:
-    """Return whether a file begins as a topology of a packet simulator or a task graph of FlexFlow."""
-    return _form(path) is not None or is_task_graph(path)
-
-
-def _form(path: str | Path) -> TopologyFormat | None:
+    """Return whether a file is a packet simulator's topology, a task graph of FlexFlow, or a plug-in's."""
     found = format_of(path)
+    if found is None:
+        return False
+    return found.becomes == "infrastructure" or found.key in TASK_GRAPHS or _form(found) is not None
+
+
+def _form(found: FileFormat | None) -> TopologyFormat | None:
     return next((one for one in TOPOLOGY_FORMATS.values() if found and one.key == found.key), None)
 
 
@@ -218,6 +220,11 @@ def read_topology(path: str | Path, name: str | None = None) -> Infra:
         It cannot be read, or is none of :data:`TOPOLOGY_FORMATS` and no task graph of FlexFlow.
     """
     file = Path(path)
+    given: dict[str, Any] | None = read_by_plugin(file, "infrastructure", dict)
+    if given is not None:
+        return Infra(
+            {**given, "name": name or given.get("name", file.stem)}, source=DocumentSource(str(file))
+        )
     if is_task_graph(file):
         from astranb.chakra import read_task_graph  # the package needs compiled kernels
 
@@ -231,7 +238,7 @@ def read_topology(path: str | Path, name: str | None = None) -> Infra:
 
 def _read_text(file: Path) -> tuple[FlatNetwork, str]:
     """Read the topology file of a packet simulator, and say what it is."""
-    form = _form(file)
+    form = _form(format_of(file))
     if form is None or form.read is None:
         raise InputError("not a topology of a packet simulator", where=str(file), hint="see infra convert")
     try:

@@ -61,7 +61,9 @@ def host_tolls(graph: NodeGraph, gpus: _Ints, source: _Ints, target: _Ints) -> _
 
 def _host_cpus(graph: NodeGraph, gpus: _Ints) -> NDArray[np.bool_]:
     """Mark the CPUs of instances with GPUs: the ASIC of a switch may be typed CPU, too."""
-    found: NDArray[np.bool_] = (graph.kind == NodeKind.CPU) & np.isin(graph.instance, graph.instance[gpus])
+    found: NDArray[np.bool_] = (graph.nodes.kind == NodeKind.CPU) & np.isin(
+        graph.nodes.instance, graph.nodes.instance[gpus]
+    )
     return found
 
 
@@ -197,7 +199,7 @@ class Boxes:
     """
 
     def __init__(self, graph: NodeGraph, gpus: _Ints, links: Outgoing, rate_Bps: _Ints) -> None:  # noqa: N803 - unit in the name
-        nodes, nic = len(graph), graph.kind == NodeKind.NIC
+        nodes, nic = len(graph), graph.nodes.kind == NodeKind.NIC
         source, target = links.source, links.target
         within = ~(nic[source] | nic[target])
         label = connected(nodes, source[within], target[within])

@@ -123,12 +123,12 @@ def fabric_cost_dollars(fabric: Fabric, rates: CostRates = PLACES) -> float:
     lanes = fabric.links
     # Each lane is listed twice, once in each direction.
     rate = lanes["bandwidth_Bps"] / 2e9
-    between = graph.instance[lanes["src"]] != graph.instance[lanes["dst"]]
+    between = graph.nodes.instance[lanes["src"]] != graph.nodes.instance[lanes["dst"]]
     total = np.zeros(len(lanes))
     rows = np.array([rates["Node"], rates["Pod"]], float)[between.astype(np.int64)]
     link, port, nic = rows[:, 0], rows[:, 1], rows[:, 2]
     for end in ("src", "dst"):
-        kind = graph.kind[lanes[end]]
+        kind = graph.nodes.kind[lanes[end]]
         total += np.where(kind == NodeKind.SWITCH, port, 0.0)
         total += np.where((kind == NodeKind.NIC) & between, nic, 0.0)
     total += link

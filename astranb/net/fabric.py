@@ -13,11 +13,11 @@ import numpy as np
 from astranb.core.arrays import reduce_at
 from astranb.core.errors import InputError
 from astranb.core.jit import Records
-from astranb.infragraph import NodeGraph, NodeKind, family
+from astranb.infragraph import LINK_PROPERTIES, NodeGraph, NodeKind, family
 
 from .boxes import BETWEEN_CPUS_PS, THROUGH_GPU_PS, joins_cpus
 from .bundles import Bundles
-from .link import INJECTS, INSIDE, LINK, MARKS, NEVER, PAUSES
+from .link import INJECTS, INSIDE, LINK, MARKS, PAUSES
 from .nearest import routes_to
 from .rank_links import RankLinks
 from .routes import Routes, by_proxy, ends, joined, legs
@@ -77,14 +77,14 @@ class Fabric:
 
     def family(self, link: int) -> str:
         """Return a lane's technology: ``NVLink``, ``PCIe``, ``Ethernet``, ...; ``unspecified``."""
-        return family(self.graph.links[int(self.graph.link[self.edge[link]])].type)
+        return family(self.graph.links[int(self.graph.edges.link[self.edge[link]])].type)
 
     @property
     def leave_nics(self) -> np.ndarray:
         """Whether each lane leads from a NIC to the network, not to its host."""
-        types = np.array([link.type for link in self.graph.links] or [""])[self.graph.link[self.edge]]
+        types = np.array([link.type for link in self.graph.links] or [""])[self.graph.edges.link[self.edge]]
         host = np.char.startswith(types, _HOST_LINKS)
-        found: np.ndarray = (self.graph.kind[self.links["src"]] == NodeKind.NIC) & ~host
+        found: np.ndarray = (self.graph.nodes.kind[self.links["src"]] == NodeKind.NIC) & ~host
         return found
 
     def find(self, name: str) -> list[int]:
@@ -258,29 +258,23 @@ def compile_fabric(graph: NodeGraph) -> Fabric:
             where=f"infrastructure {graph.title!r}",
             hint="a GPU is a component with choice: xpu",
         )
-    usable = np.flatnonzero(graph.a != graph.b)
-    for number in usable[graph.latency_ps[usable] >= NEVER][:1]:
-        a, b = (graph.name(int(end[number])) for end in (graph.a, graph.b))
-        raise InputError(
-            f"the latency of {a}->{b} is more than 26 days",
-            where=f"infrastructure {graph.title!r}",
-            hint="use a smaller latency",
-        )
-    lanes = graph.lanes[usable].astype(np.int64)
+    usable = np.flatnonzero(graph.edges.a != graph.edges.b)
+    lanes = graph.edges.lanes[usable].astype(np.int64)
     edge = np.repeat(usable, 2 * lanes)
     within = np.arange(len(edge)) - np.repeat(np.cumsum(2 * lanes) - 2 * lanes, 2 * lanes)
-    backward = within % 2 == 1
+    way = within % 2  # 0: from a to b
     links = np.zeros(len(edge), LINK).view(np.recarray)
-    links["src"] = np.where(backward, graph.b[edge], graph.a[edge])
-    links["dst"] = np.where(backward, graph.a[edge], graph.b[edge])
-    links["bandwidth_Bps"] = np.where(backward, graph.bandwidth_ba_Bps[edge], graph.bandwidth_ab_Bps[edge])
-    links["latency_ps"] = graph.latency_ps[edge]
+    links["src"] = np.where(way, graph.edges.b[edge], graph.edges.a[edge])
+    links["dst"] = np.where(way, graph.edges.a[edge], graph.edges.b[edge])
+    sender = graph.nodes.kind[links["src"]]
+    for one in LINK_PROPERTIES:
+        values = graph.edges[one.column][way, edge]
+        if one.senders:
+            values = np.where(np.isin(sender, one.senders), values, one.default)
+        links[one.column] = values
     # A GPU at the far end receives the line; any other node forwards it.
-    passes_on = graph.kind[links["dst"]] != NodeKind.XPU
-    links["forward_ps"] = np.where(passes_on, graph.forward_ps[links["dst"]], 0)
-    # A NIC has a message rate, and so has a GPU, which includes its own NIC; a switch has none.
-    kind = graph.kind[links["src"]]
-    links["gap_ps"] = np.where((kind == NodeKind.NIC) | (kind == NodeKind.XPU), graph.gap_ps[edge], 0)
+    passes_on = graph.nodes.kind[links["dst"]] != NodeKind.XPU
+    links["forward_ps"] = np.where(passes_on, graph.nodes.forward_ps[links["dst"]], 0)
     links["role"] = _roles(graph, edge, links)
     lane = _lanes_of(links, len(graph))
     links["lane"] = lane
@@ -306,9 +300,9 @@ def _roles(graph: NodeGraph, edge: np.ndarray, links: Records) -> np.ndarray:
     Ethernet.
     """
     types = np.array([link.type for link in graph.links] or [""])
-    ethernet = np.array([name.startswith(_ETHERNET) for name in types])[graph.link[edge]]
-    src, dst = graph.kind[links["src"]], graph.kind[links["dst"]]
+    ethernet = np.array([name.startswith(_ETHERNET) for name in types])[graph.edges.link[edge]]
+    src, dst = graph.nodes.kind[links["src"]], graph.nodes.kind[links["dst"]]
     from_host = (src == NodeKind.XPU) | (src == NodeKind.NIC)
     role = np.where(ethernet & (dst != NodeKind.XPU), PAUSES, 0)
     role |= np.where(ethernet, np.where(from_host, INJECTS, MARKS), 0)
-    return role | np.where((types == "on-chip")[graph.link[edge]], INSIDE, 0)
+    return role | np.where((types == "on-chip")[graph.edges.link[edge]], INSIDE, 0)

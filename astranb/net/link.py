@@ -8,6 +8,7 @@ import numpy as np
 
 from astranb.core.jit import Records, kernel
 from astranb.core.ticks import transfer_ps
+from astranb.infragraph import LINK_COLUMNS
 
 __all__ = [
     "INJECTS",
@@ -34,36 +35,36 @@ NEVER: Final = 2**61
 PACKET_BYTES: Final = 4096
 """Data of one packet of RDMA: the largest MTU of InfiniBand and RoCE."""
 
-LINK = np.dtype(
-    [
-        # What every message touches comes first, and a row is three lines of the cache.
-        ("free_at_ps", "i8"),  # when the last bit of the last accepted message is out
-        ("latency_ps", "i8"),  # propagation: first bit out to first bit in
-        ("gap_ps", "i8"),  # least time between two packets of RDMA, as of a NIC
-        ("last_size", "i8"),  # a size, 0 where the link has changed since ...
-        ("usual_ps", "i8"),  # ... and what it takes: divisions are slow
-        ("wire_ps", "i8"),  # what the last accepted message takes on the wire
-        ("busy_ps", "i8"),  # time the wire carried bits, summed
-        ("queued_ps", "i8"),  # time messages waited for the wire, summed
-        ("messages", "i8"),  # messages put on the wire
-        ("bytes", "i8"),  # bytes put on the wire, headers included
-        ("forward_ps", "i8"),  # what the node at the far end takes to pass a message on
-        ("src", "i8"),  # node the link leaves
-        ("dst", "i8"),  # node it reaches
-        ("bandwidth_Bps", "i8"),  # of this one lane, in this direction
-        ("lane", "i8"),  # number among its parallel ones
-        ("marked", "i8"),  # messages that found a long queue and were marked (Ethernet)
-        ("role", "i8"),  # PAUSES, MARKS, INJECTS, INSIDE
-        ("pauses", "i8"),  # pause frames sent for it
-        ("paused_ps", "i8"),  # time for which a class was paused, summed, without pauses that last
-        ("most_queued", "i8"),  # most bytes of a class that waited for it
-        ("most_stored", "i8"),  # most bytes of a class that had come over it and waited behind it
-        ("awake", "i8"),  # 1: a WIRE event is queued (managed links)
-        ("last_class", "i8"),  # class that was served last (managed links)
-        ("resumes_ps", "i8"),  # of a link that is down: when its wire would be free if it came up
-    ]
+_ORDER: Final = (
+    # What every message touches comes first, and a row is three lines of the cache.
+    ("free_at_ps", "i8"),  # when the last bit of the last accepted message is out
+    ("latency_ps", "i8"),  # propagation: first bit out to first bit in
+    ("gap_ps", "i8"),  # least time between two packets of RDMA, as of a NIC
+    ("last_size", "i8"),  # a size, 0 where the link has changed since ...
+    ("usual_ps", "i8"),  # ... and what it takes: divisions are slow
+    ("wire_ps", "i8"),  # what the last accepted message takes on the wire
+    ("busy_ps", "i8"),  # time the wire carried bits, summed
+    ("queued_ps", "i8"),  # time messages waited for the wire, summed
+    ("messages", "i8"),  # messages put on the wire
+    ("bytes", "i8"),  # bytes put on the wire, headers included
+    ("forward_ps", "i8"),  # what the node at the far end takes to pass a message on
+    ("src", "i8"),  # node the link leaves
+    ("dst", "i8"),  # node it reaches
+    ("bandwidth_Bps", "i8"),  # of this one lane, in this direction
+    ("lane", "i8"),  # number among its parallel ones
+    ("marked", "i8"),  # messages that found a long queue and were marked (Ethernet)
+    ("role", "i8"),  # PAUSES, MARKS, INJECTS, INSIDE
+    ("pauses", "i8"),  # pause frames sent for it
+    ("paused_ps", "i8"),  # time for which a class was paused, summed, without pauses that last
+    ("most_queued", "i8"),  # most bytes of a class that waited for it
+    ("most_stored", "i8"),  # most bytes of a class that had come over it and waited behind it
+    ("awake", "i8"),  # 1: a WIRE event is queued (managed links)
+    ("last_class", "i8"),  # class that was served last (managed links)
+    ("resumes_ps", "i8"),  # of a link that is down: when its wire would be free if it came up
 )
-"""One directed lane. To add a property, follow docs/architecture.md ("Add a link property")."""
+
+LINK = np.dtype([*_ORDER, *((name, "i8") for name in LINK_COLUMNS.names or () if name not in dict(_ORDER))])
+"""One directed lane: its state and its properties (`LINK_PROPERTIES`), of which new ones come last."""
 
 
 @kernel

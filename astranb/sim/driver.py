@@ -5,10 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from astranb.engine.breakpoints import Breakpoint
-from astranb.engine.edits import Edit
-from astranb.engine.protocol import Engine
-from astranb.engine.stops import BREAK, DEADLOCK, ENDED, EXHAUSTED, REACHED, STEPS, STRANDED, TIME, TOO_LATE
+from astranb.engine import (
+    BREAK,
+    DEADLOCK,
+    ENDED,
+    EXHAUSTED,
+    REACHED,
+    STEPS,
+    STRANDED,
+    TIME,
+    TOO_LATE,
+    Breakpoint,
+    Edit,
+    Engine,
+)
 
 from .history import Checkpoint, History
 
@@ -32,18 +42,20 @@ class Driver:
     engine : Engine
     history : History
         A checkpoint of the present moment is added to it when that is first left.
+    plugins : sequence of str
+        The plug-ins that the engine was built with: kind, name, distribution and version of each.
     """
 
-    def __init__(self, engine: Engine, history: History) -> None:
-        self.engine, self.history = engine, history
-        self._interval = max(4 * engine.slice_events, engine.state_bytes // engine.replay_bytes)
+    def __init__(self, engine: Engine, history: History, plugins: Sequence[str] = ()) -> None:
+        self.engine, self.history, self.plugins = engine, history, tuple(plugins)
+        self._interval = max(4 * engine.traits.slice_events, engine.state_bytes // engine.traits.replay_bytes)
         self._soon = FOREVER  # events at which a replay takes a checkpoint, too
         # Counts of which many events share a value: the first of them is meant.
         self._shared = set(engine.units.values()) - {engine.units["event"], engine.units["cycle"]}
 
     def copy(self, *, record: bool = True) -> Driver:
         """A private copy with the same past."""
-        return Driver(self.engine.copy(record=record), self.history.copy())
+        return Driver(self.engine.copy(record=record), self.history.copy(), self.plugins)
 
     def read_backwards(self, events: int) -> None:
         """Prepare for going back again and again by so many events.
@@ -108,7 +120,9 @@ class Driver:
         """
         self.keep()
         owners = self.engine.install(points)
-        if not points and until_ps == FOREVER and not limits and self.engine.finish():
+        shortcut = self.engine.shortcut
+        unlimited = not points and until_ps == FOREVER and not limits
+        if unlimited and shortcut is not None and shortcut.finish():
             return ENDED, None
         callables = [p for p in points if p.call]
         following = self.next_ps
@@ -116,7 +130,7 @@ class Driver:
         first = min(times, key=lambda p: p.at_ps or 0, default=None)
         last_ps = until_ps if first is None or first.at_ps is None else first.at_ps
         last = limits.pop("events", FOREVER)
-        slice_events = 1 if callables else self.engine.slice_events
+        slice_events = 1 if callables else self.engine.traits.slice_events
         while True:
             why = self._slice(last, slice_events, closely=bool(owners), until_ps=last_ps, **limits)
             if why == BREAK:
@@ -173,18 +187,23 @@ class Driver:
 
     def work_back_to(self, field: str, target: int) -> int:
         """Return the most work of going back, in events handled: restoring the state, and the replay."""
-        restoring = self.engine.state_bytes // self.engine.replay_bytes
+        restoring = self.engine.state_bytes // self.engine.traits.replay_bytes
         return restoring + self.events - self.history.before(field, target).events
 
-    def replay(self, field: str, target: int, edits: Sequence[Edit]) -> None:
-        """Run to a moment; carry out edits at the events at which they were made."""
+    def replay(
+        self, field: str, target: int, edits: Sequence[Edit], beat: Callable[[], None] = _nothing
+    ) -> None:
+        """Run to a moment; carry out edits at the events at which they were made.
+
+        ``beat`` is called after each slice, for those who watch a long replay.
+        """
         self.keep()
         self.engine.install([])
         for edit in edits:
-            if not self._replay(field, target, edit.events):
+            if not self._replay(field, target, edit.events, beat):
                 return
             self._apply(edit)
-        self._replay(field, target, FOREVER)
+        self._replay(field, target, FOREVER, beat)
 
     def undo(self, number: int) -> None:
         """Go back to the moment of an edit, as it was before it; later ones are forgotten as well."""
@@ -229,11 +248,15 @@ class Driver:
             self._take()
         return why
 
-    def _replay(self, field: str, target: int, edit_at: int) -> bool:
+    def _replay(self, field: str, target: int, edit_at: int, beat: Callable[[], None]) -> bool:
         """Handle events up to the target or to the event of an edit; true if the edit's was reached."""
         last = min(target if field == "events" else FOREVER, edit_at)
         limits = {} if field == "events" else {"until_ps" if field == "now_ps" else field: target}
         while self.events < last:
-            if self._slice(last, self.engine.slice_events, closely=False, **limits) != STEPS:
+            before = self.events
+            why = self._slice(last, self.engine.traits.slice_events, closely=False, **limits)
+            # A run whose links are down was simulated on behind the error, too: as long as anything happens.
+            if why not in (STEPS, STRANDED, DEADLOCK) or self.events == before:
                 break
+            beat()
         return self.events >= edit_at

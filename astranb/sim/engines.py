@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from astranb.core.errors import InputError
 from astranb.core.file_formats import is_task_graph
-from astranb.core.progress import building, stage
 from astranb.core.units import format_bytes
-from astranb.engine.fidelity import fidelity_of
+from astranb.engine import fidelity_of
 
 # Engines, inputs and infrastructures are imported where they are chosen: a run pays for its own only.
 if TYPE_CHECKING:
     from astranb.collectives import Collective
+    from astranb.engine import Engine
     from astranb.engine.cacheline import Graph
-    from astranb.engine.protocol import Engine
-    from astranb.gpu.chosen import GpuChoice
+    from astranb.gpu import GpuChoice
+    from astranb.hardware import Gpu
     from astranb.infragraph import Infra
     from astranb.net import Network as Options
     from astranb.workload.astrasim1 import HierarchicalNetwork, LayerWorkload
@@ -66,35 +66,37 @@ def open_engine(
         what = dataclasses.replace(what, unchecked=True)
     chosen = fidelity_of(fidelity, collective=subject in ("collective", "graph"))
     if subject in _PLACED:
-        from astranb.gpu.chosen import chosen_preset
+        from astranb.gpu import chosen_preset
 
-        name = given.name if (given := chosen_preset(gpu)[0]) else None
-        what = what.on(_network(infra, name), name, by_lines=chosen == "cacheline")
+        given = chosen_preset(gpu)[0]
+        name = (given.like or given.name) if given else None
+        kernels: Gpu | str | None = given.name if given else None
+        if given and given.kernels and given.like != given.name:  # of a person's own file
+            kernels = dataclasses.replace(given.kernels, own_machine=given)
+        what = what.on(_network(infra, name), kernels, by_lines=chosen == "cacheline")
         gpu = gpu if chosen == "cacheline" else None  # its computations have their durations already
     if chosen == "cacheline":
-        from astranb.engine.cacheline import CacheLineEngine
-        from astranb.engine.cacheline.assumptions import presets_of
-        from astranb.gpu.chosen import chosen_preset
+        from astranb.engine.cacheline import CacheLineInputs, presets_of
+        from astranb.gpu import chosen_preset
         from astranb.net import Network as Options
         from astranb.net import compile_fabric
 
         machine, work = _by_cache_lines(infra, what)
         given = chosen_preset(gpu)[0]
-        machine = machine.completed(given.name if given else None)
+        machine = machine.completed((given.like or given.name) if given else None)
         fabric = compile_fabric(machine.expand())
         presets, notes = presets_of(machine, fabric, gpu)
-        return CacheLineEngine.built(
+        inputs = CacheLineInputs(
             machine,
             work,
-            fabric,
-            presets,
+            tuple(presets),
             network or Options(),
             launch,
-            late_ps=_starts_ps(start, len(fabric.gpus)),
-            notes=notes,
-            record=record,
-            memory_bytes=memory_bytes,
+            tuple(_starts_ps(start, len(fabric.gpus))),
+            tuple(notes),
+            record,
         )
+        return inputs.engine(memory_bytes=memory_bytes, fabric=fabric)
     options = {"gpu": gpu, "network": network, "launch": launch, "memory_bytes": memory_bytes}
     if subject == "collective":
         options |= {"protocol": what.protocol, "channels": what.channels}
@@ -108,13 +110,13 @@ def open_engine(
         if start is not None:
             hint = "use fidelity='cacheline', or a workload of operations"
             raise InputError("one rank of a layer table represents all", where="start", hint=hint)
-        from astranb.engine.layers import LayerEngine, LayerRun
+        from astranb.engine.layers import LayerInputs
 
         congestion = what.congestion if fidelity is None else chosen == "congestion"
         layered = what.network if infra is None else _layered(infra)
         described = dataclasses.replace(what, network=layered, congestion=congestion)
-        return LayerEngine(LayerRun(described, record=record), what.title)
-    from astranb.engine.messages import MessageEngine, Run
+        return LayerInputs(described, record).engine()
+    from astranb.engine.messages import MessageInputs
 
     collective = None
     if subject == "collective":
@@ -125,10 +127,7 @@ def open_engine(
         from astranb.workload.jobs import started
 
         what = started(what, _starts_ps(start, len(what.operations)))
-    with building(f"{what.title} on {len(what.operations):,} ranks"):
-        stage("routes", 1.0)
-        run = Run(what, congestion=chosen == "congestion", record=record)
-    return MessageEngine(run, what.title, collective)
+    return MessageInputs(what, chosen == "congestion", collective, record).engine()
 
 
 def _starts_ps(start: Start | None, ranks: int) -> list[int]:

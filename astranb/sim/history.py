@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from astranb.engine.protocol import Movable
+from astranb.engine import Movable
 
 __all__ = ["Checkpoint", "History"]
 
@@ -71,7 +71,7 @@ class History:
         last = self.checkpoints[-1] if self.checkpoints else None
         if last is not None and last.events == counts["events"] and last.edits == edits:
             return
-        if last is None and machine.begins_anew:
+        if last is None and machine.shortcut is not None and machine.shortcut.begins_anew:
             self.checkpoints.append(Checkpoint(dict(counts), edits, {}, 0, anew=True))
             return
         new_bytes = 0
@@ -126,8 +126,8 @@ class History:
 
     def restore(self, machine: Movable, checkpoint: Checkpoint) -> None:
         """Put a machine back to a checkpoint and forget what came after."""
-        if checkpoint.anew:
-            machine.begin_anew()
+        if checkpoint.anew and machine.shortcut is not None:
+            machine.shortcut.begin_anew()
             self.forget_after(checkpoint.events)
             self._latest = None
             return

@@ -5,12 +5,13 @@ Whoever has the inputs of the run goes there by running.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from astranb.core.errors import InputError
-from astranb.engine.breakpoints import Breakpoint, check_point
-from astranb.engine.edits import RECORD
+from astranb.core.progress import bar
+from astranb.engine import Breakpoint, check_point
 
 from .driver import Driver
 
@@ -18,6 +19,7 @@ __all__ = ["Position", "go", "points_of", "position_of", "read_position", "start
 
 _MOST: Final = 10_000  # edits, breakpoints or watches
 _MOST_TEXT: Final = 1000
+_SHOWN_EVENTS: Final = 1_000_000
 _POINT: Final = ("text", "at_ps", "rows", "object", "enabled")
 
 
@@ -25,7 +27,7 @@ class Position(NamedTuple):
     """Where a run is, as somebody else says."""
 
     events: int
-    edits: list[tuple[int, str, str]]
+    edits: list[tuple[int, str, str, int]]
     breakpoints: list[dict[str, Any]]
     watches: list[str]
     hash: str
@@ -35,7 +37,7 @@ def position_of(driver: Driver, points: Sequence[Breakpoint], watches: Sequence[
     """Describe for JSON where a run is; breakpoints that are functions are left out."""
     return {
         "events": driver.events,
-        "edits": [[edit.events, edit.path, edit.value] for edit in driver.edits],
+        "edits": [[edit.events, edit.path, edit.value, edit.at_ps] for edit in driver.edits],
         "breakpoints": [{name: getattr(p, name) for name in _POINT} for p in points if p.call is None],
         "watches": list(watches),
         "hash": driver.engine.digest(),
@@ -51,7 +53,10 @@ def read_position(given: Any) -> Position:
         It is something else.
     """
     try:
-        edits = [(_count(events), _text(path), _text(value)) for events, path, value in _few(given["edits"])]
+        edits = [
+            (_count(events), _text(path), _text(value), _count(at_ps))
+            for events, path, value, at_ps in _few(given["edits"])
+        ]
         found = Position(
             _count(given["events"]),
             edits,
@@ -59,7 +64,7 @@ def read_position(given: Any) -> Position:
             [_text(one) for one in _few(given["watches"])],
             _text(given["hash"]),
         )
-        counts = [*(events for events, _, _ in edits), found.events]
+        counts = [*(edit[0] for edit in edits), found.events]
         if counts != sorted(counts):
             raise ValueError("not in order")  # noqa: TRY301 - one report for all
     except (KeyError, TypeError, ValueError) as error:
@@ -88,29 +93,47 @@ def _count(given: Any) -> int:
 def go(driver: Driver, position: Position) -> None:
     """Go to a position: from the start on, with every change at the event at which it was made.
 
+    Of a long run, the progress is shown.
+
     Raises
     ------
     InputError
         The run ends before, a change is not possible there, or the state is another one.
     """
     driver.restart()
-    for events, path, value in position.edits:
-        _run_to(driver, events)
-        engine = driver.engine
-        edit = (
-            engine.recording_switched(on=value != "off") if path == RECORD else engine.read_edit(path, value)
-        )
-        if edit is not None:
-            driver.edit(edit)
-    _run_to(driver, position.events)
+    if _goes_at_once(driver, position):
+        return
+    quiet = position.events < _SHOWN_EVENTS
+    with bar(position.events, what="simulating", unit=" events", quiet=quiet) as progress:
+
+        def beat() -> None:
+            progress.update(driver.events - progress.n)
+
+        for events, path, value, at_ps in position.edits:
+            _run_to(driver, events, beat)
+            driver.edit(replace(driver.engine.read_edit(path, value), at_ps=at_ps))
+        _run_to(driver, position.events, beat)
     if position.hash and driver.engine.digest() != position.hash:
-        raise InputError("this is not the state that was saved: it comes from another version of astranb")
+        raise InputError("the state is not the one that was saved")
 
 
-def _run_to(driver: Driver, events: int) -> None:
-    driver.replay("events", events, [])
+def _goes_at_once(driver: Driver, position: Position) -> bool:
+    """Go to the end of a run in which a few ranks are simulated for all, if that is the position."""
+    engine, shortcut = driver.engine, driver.engine.shortcut
+    if position.edits or not position.events or shortcut is None:
+        return False
+    if not shortcut.begins_anew or not shortcut.finish():
+        return False
+    if driver.events == position.events and engine.digest() == position.hash:
+        return True
+    driver.restart()
+    return False
+
+
+def _run_to(driver: Driver, events: int, beat: Callable[[], None]) -> None:
+    driver.replay("events", events, [], beat)
     if driver.events < events:
-        raise InputError(f"this run ends after {driver.events:,} events, before this state")
+        raise InputError(f"the run ends after {driver.events:,} events, before the state that was saved")
 
 
 def points_of(driver: Driver, given: Sequence[Mapping[str, Any]]) -> list[Breakpoint]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from astranb.engine.edits import Edit
+from astranb.engine import Edit
 
 __all__ = ["Replay"]
 

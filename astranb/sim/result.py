@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +16,7 @@ from astranb.core.units import format_time
 if TYPE_CHECKING:
     import pandas as pd
 
-    from astranb.engine.critical_path import CriticalPath
-    from astranb.engine.protocol import Engine
+    from astranb.engine import CriticalPath, Engine
 
 __all__ = ["Result"]
 
@@ -80,7 +80,7 @@ class Result(Displayed):
     @property
     def busbw_Bps(self) -> float | None:  # noqa: N802
         """Bus bandwidth: algbw times a factor, as 2(n-1)/n for an all-reduce; None: see :attr:`absent`."""
-        factor, algbw = self._engine.bus_factor, self.algbw_Bps
+        factor, algbw = self._engine.collective_facts.bus_factor, self.algbw_Bps
         return None if factor is None or algbw is None else algbw * factor
 
     @property
@@ -92,12 +92,13 @@ class Result(Displayed):
     @property
     def counted_Bps(self) -> dict[str, float]:  # noqa: N802
         """Bandwidth of an exchange of experts over each kind of link, as DeepEP counts it; else empty."""
-        counted = self._engine.counted_bytes if self.finished and self.time_ps else {}
+        counted = self._engine.collective_facts.counted_bytes if self.finished and self.time_ps else {}
         return {link: size * 1e12 / self.time_ps for link, size in counted.items()}
 
     def per_rank(self) -> list[dict[str, Any]]:
         """One dict a rank: its end, ``end_ps``, and how its time divides, in ps."""
-        return self._engine.per_rank()
+        rows: list[dict[str, Any]] = self._engine.tables()["ranks"]()
+        return rows
 
     def breakdown(self) -> dict[str, float]:
         """Fractions of the time of all ranks; they add up to 1."""
@@ -142,7 +143,7 @@ class Result(Displayed):
         >>> lines.sort_values("path_ps").iloc[-1]["text"]
         'block.signal(gathered[peer])'
         """
-        return self._frame(self._engine.by_line)
+        return self._frame(partial(self._engine.by_program, "line"))
 
     def by_phase(self) -> pd.DataFrame:
         """Divide the time by phase of the program, by cache lines.
@@ -168,7 +169,7 @@ class Result(Displayed):
         >>> int(phases["block_ps"].sum()) == sim.result.time_ps * len(sim.engine.machine.blocks)
         True
         """
-        return self._frame(self._engine.by_phase)
+        return self._frame(partial(self._engine.by_program, "phase"))
 
     def _frame(self, divided: Callable[[CriticalPath | None], Any]) -> pd.DataFrame:
         """Times of a program as a frame, with what is on the critical path."""
@@ -189,8 +190,8 @@ class Result(Displayed):
         elif algbw is not None:
             bus = "" if busbw is None else f"   busbw {busbw / 1e9:.2f} GB/s"
             lines.append(f"algbw   {algbw / 1e9:.2f} GB/s{bus}   (GB = 10^9 bytes)")
-        if self._engine.unchecked_text:
-            lines.append(f"checks  none: {self._engine.unchecked_text}")
+        if unchecked := self._engine.collective_facts.unchecked_text:
+            lines.append(f"checks  none: {unchecked}")
         if (rounded := self._engine.roundings) is not None:
             lines.append(f"numbers {rounded[1]}")
         parts = self.breakdown().items()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
-from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from time import perf_counter
@@ -13,15 +12,27 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 from astranb.core.display import Displayed
 from astranb.core.errors import Deadlock, InputError, near
+from astranb.core.plugins import recorded
 from astranb.core.progress import bar
 from astranb.core.units import format_time, time_ps
-from astranb.engine import breakpoints
-from astranb.engine.breakpoints import Breakpoint
-from astranb.engine.completion import complete
-from astranb.engine.edits import RECORD, REROUTE, Parameter, last_of_each, left_of
-from astranb.engine.stops import BREAK, ENDED, REACHED, TIME
-from astranb.engine.what_if import Change, WhatIf
-from astranb.engine.why import Why
+from astranb.engine import (
+    BREAK,
+    ENDED,
+    REACHED,
+    RECORD,
+    REROUTE,
+    TIME,
+    Breakpoint,
+    Change,
+    Parameter,
+    WhatIf,
+    Why,
+    at_time,
+    called,
+    complete,
+    last_of_each,
+    left_of,
+)
 from astranb.net import Network
 
 from . import variants
@@ -38,14 +49,13 @@ if TYPE_CHECKING:
 
     from astranb.collectives import ProgramSource
     from astranb.core.jit import Records
+    from astranb.engine import CriticalPath, Engine
     from astranb.engine.cacheline import Aggregate, CacheLineEngine, Contributions
-    from astranb.engine.critical_path import CriticalPath
-    from astranb.engine.protocol import Engine
-    from astranb.gpu.chosen import GpuChoice
+    from astranb.gpu import GpuChoice
     from astranb.workload.jobs import ClusterJob, Start
 
     from .position import Position
-    from .store import Savable
+    from .recipe import Saved
 
 __all__ = ["CHECKPOINT_BYTES", "Simulation"]
 
@@ -139,12 +149,13 @@ class Simulation(Displayed):
             "gpu": gpu, "network": network, "launch": launch, "start": start, "unchecked": unchecked,
             "memory_bytes": memory_bytes,
         }  # fmt: skip
-        engine = open_engine(infra, what, fidelity, record=record, **options)
+        with recorded() as used:
+            engine = open_engine(infra, what, fidelity, record=record, **options)
 
         def opened_alone(job: str) -> Engine:
             return open_engine(infra, what.only(job), engine.fidelity, record=False, **options)
 
-        driver = Driver(engine, History(checkpoint_bytes))
+        driver = Driver(engine, History(checkpoint_bytes), tuple(map(str, used)))
         self._start(driver, opened_alone if hasattr(what, "only") else None)
 
     @classmethod
@@ -216,9 +227,14 @@ class Simulation(Displayed):
         return self.driver.engine.title
 
     @property
+    def plugins(self) -> tuple[str, ...]:
+        """The plug-ins that the run was made with: distribution, version, kind and name of each."""
+        return self.driver.plugins
+
+    @property
     def event_kinds(self) -> Collection[str]:
         """Kinds of events that :meth:`break_on` accepts."""
-        return self.driver.engine.kinds
+        return self.driver.engine.traits.event_kinds
 
     @property
     def now_ps(self) -> int:
@@ -311,7 +327,7 @@ class Simulation(Displayed):
 
     def narrate(self) -> str:
         """Describe the last event in one line."""
-        return self.driver.engine.narrate()
+        return self.driver.engine.last_event().text
 
     def __str__(self) -> str:
         """One line: what runs on what, time and events."""
@@ -381,7 +397,7 @@ class Simulation(Displayed):
 
         It stops early where a count of :attr:`counts` is reached, with ``unit`` as the reason.
         """
-        most = self.driver.engine.slice_events if max_events is None else max_events
+        most = self.driver.engine.traits.slice_events if max_events is None else max_events
         field = self.driver.engine.units[unit]
         return self._go(unit, until_ps=until_ps, events=self.events + most, **{field: count})
 
@@ -433,9 +449,9 @@ class Simulation(Displayed):
 
     def _rewound(self, move: Callable[[], None]) -> Stop:
         """Every verb that goes back ends here."""
-        self.driver.engine.rewinding()
+        rewound = self.driver.engine.rewinding()
         move()
-        self.driver.engine.rewound()
+        rewound()
         return self._stop("back")
 
     def _return_to(self, field: str, target: int) -> Stop:
@@ -445,7 +461,7 @@ class Simulation(Displayed):
         """Report the stop to the caller and to the listeners."""
         where, because = ("", "") if point is None else self.driver.engine.reason(point)
         self._sample()
-        phase = self.driver.engine.last_phase()[0] if why == "phase" else ""
+        phase = self.driver.engine.last_event().phase[0] if why == "phase" else ""
         stop = Stop(why, self.now_ps, self.events, where, point, because, phase)
         for moved, _ in list(self._listeners):
             moved(stop)
@@ -476,7 +492,9 @@ class Simulation(Displayed):
 
     def replica(self) -> Simulation:
         """A copy to look at the past in: it records nothing, and shows what this one has recorded."""
-        driver = Driver(self.driver.engine.replica(), self.driver.history.copy())
+        driver = Driver(
+            self.driver.engine.copy(record=False, show=True), self.driver.history.copy(), self.plugins
+        )
         return self._of(driver, self._opened_alone)
 
     def fork_with(self, changes: Mapping[str, Any]) -> Simulation:
@@ -527,8 +545,9 @@ class Simulation(Displayed):
         >>> other.engine.work.title, other.engine.presets[0].unroll, other.events
         ('all_reduce/allpairs', 8, 0)
         """
-        engine = variants.rebuilt(self._by_cache_lines("rebuilt"), **changes)
-        other = self._of(Driver(engine, History(self.driver.history.budget_bytes)))
+        with recorded() as used:
+            engine = variants.rebuilt(self._by_cache_lines("rebuilt"), **changes)
+        other = self._of(Driver(engine, History(self.driver.history.budget_bytes), tuple(map(str, used))))
         if keep:
             for edit in last_of_each(self.driver.edits):
                 if edit.path != RECORD:
@@ -537,21 +556,28 @@ class Simulation(Displayed):
                     other.record(not edit.number)
         return other
 
-    def save(self, path: str | Path, *, recipe: bool = False) -> None:
-        """Write inputs, edits and state to a file: atomically, without pickle.
+    def save(self, path: str | Path) -> None:
+        """Write inputs, edits and position to a file, whole or not at all.
+
+        The file holds no state and no code: whoever loads it simulates up to the same moment, and compares
+        the hash. Of a run that takes long to simulate, the state is kept in this user's cache as well, so
+        that loading it here takes no time.
 
         Parameters
         ----------
         path : str or Path
-        recipe : bool
-            Without the state: a small file, which takes as long to load as it took to run this far.
-        """
-        from .store import save
 
-        save(self._savable(), Path(path), recipe=recipe)
+        Raises
+        ------
+        InputError
+            It cannot be written there, or the inputs hold something that no file can.
+        """
+        from .recipe import save
+
+        save(self._saved(), Path(path))
 
     def recipe(self) -> bytes:
-        """Return the file that :meth:`save` writes as a recipe, in memory.
+        """Return the contents of the file that :meth:`save` writes.
 
         Examples
         --------
@@ -563,49 +589,58 @@ class Simulation(Displayed):
         >>> again.events, again.state_hash() == sim.state_hash()
         (1000, True)
         """
-        from .store import recipe_of
+        from .recipe import recipe_of
 
-        return recipe_of(self._savable())
+        return recipe_of(self._saved())
 
-    def _savable(self) -> Savable:
-        from .store import Savable
+    def _saved(self) -> Saved:
+        from .recipe import Saved
 
         watches = [watch.text for watch in self._watches if watch.field]
-        return Savable(self.driver, self._points, watches, self.notes)
+        return Saved(self.driver, self._points, watches, self.notes)
 
     @classmethod
-    def of_saved_bytes(cls, data: bytes, where: str = "a file") -> Simulation:
-        """Read the contents of a file of :meth:`save`, of either kind; ``where`` is what errors call it.
+    def of_saved_bytes(cls, data: bytes, where: str = "a file", *, unequal: bool = False) -> Simulation:
+        """Open the contents of a file of :meth:`save`; ``where`` is what errors call it.
 
         Raises
         ------
         InputError
-            It is no saved simulation, or of another version.
+            As for :meth:`load`.
         """
-        from .store import read_saved
+        from .recipe import open_recipe
 
-        return cls._of_saved(read_saved(data, where))
+        return cls._of_saved(open_recipe(data, where, unequal=unequal), unequal=unequal)
 
     @classmethod
-    def load(cls, path: str | Path) -> Simulation:
-        """Read a saved simulation, with its state or as a recipe; it continues to the same hash.
+    def load(cls, path: str | Path, *, unequal: bool = False) -> Simulation:
+        """Open a saved simulation: simulate up to the moment at which it was saved, and compare the hash.
+
+        Parameters
+        ----------
+        path : str or Path
+        unequal : bool
+            Whether a run that does not reach the saved state is opened all the same, as far as it got: one
+            of another version of astranb, for example.
 
         Raises
         ------
         InputError
-            The file is not a saved simulation, or of another version.
+            The file is not a saved simulation, or this version does not reach the saved state; the text
+            says which version saved it, and which input differs.
         """
-        from .store import load
+        from .recipe import open_recipe
 
-        return cls._of_saved(load(Path(path)))
+        return cls._of_saved(open_recipe(Path(path), str(path), unequal=unequal), unequal=unequal)
 
     @classmethod
-    def _of_saved(cls, loaded: Savable) -> Simulation:
-        sim = cls._of(loaded.driver)
-        sim._points = list(loaded.points)  # noqa: SLF001 - its own class
-        for text in loaded.watches:
-            sim.watch(text)
-        sim.notes = loaded.notes
+    def _of_saved(cls, opened: Saved, *, unequal: bool) -> Simulation:
+        sim = cls._of(opened.driver)
+        sim._points = list(opened.points)  # noqa: SLF001 - its own class
+        for text in opened.watches:
+            with suppress(*((InputError,) if unequal else ())):
+                sim.watch(text)
+        sim.notes = opened.notes
         return sim
 
     def position(self) -> dict[str, Any]:
@@ -630,11 +665,11 @@ class Simulation(Displayed):
 
         self.clear()
         self.unwatch()
-        self.driver.engine.rewinding()
+        rewound = self.driver.engine.rewinding()
         try:
             go(self.driver, position)
         finally:
-            self.driver.engine.rewound()
+            rewound()
         self._points = points_of(self.driver, position.breakpoints)
         for text in position.watches:
             self.watch(text)
@@ -645,41 +680,6 @@ class Simulation(Displayed):
         from .position import start_hash
 
         return start_hash(self.driver)
-
-    def to_html(self, path: str | Path, *, live: bool | str = False) -> Path:
-        """Write one file that shows this run in any browser, without Python and without a network.
-
-        Parameters
-        ----------
-        path : str or Path
-            Written whole or not at all.
-        live : bool or str
-            Whether the page simulates, with our own Python in it: it opens at the present moment and does
-            what JupyterLab does, with the same results. Otherwise it plays what was recorded. ``"shared"``:
-            its Python is in a folder ``astranb-runtime`` beside it; another text: where it is.
-
-        Returns
-        -------
-        Path
-            The file.
-
-        Raises
-        ------
-        InputError
-            Nothing was recorded to play, the machine takes more memory than a page has, or the file
-            cannot be written.
-
-        Examples
-        --------
-        >>> import tempfile
-        >>> import astranb as anb
-        >>> sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("8 KiB", "ring"))
-        >>> sim.to_html(tempfile.mkdtemp() + "/ring.html", live="shared").name
-        'ring.html'
-        """
-        # Views are above: who wants a page loads them, and a simulation alone does not.
-        written: Path = import_module("astranb.widgets.files").files_of(self).to_html(path, live=live)
-        return written
 
     # Changing ----------------------------------------------------------------
 
@@ -914,12 +914,12 @@ class Simulation(Displayed):
         second), a text is compiled.
         """
         if callable(condition):
-            return self._add(breakpoints.called(condition))
+            return self._add(called(condition))
         return self._add(self.driver.engine.condition(condition))
 
     def break_at(self, time: int | str) -> Breakpoint:
         """Stop when everything up to a time has happened."""
-        return self._add(breakpoints.at_time(time))
+        return self._add(at_time(time))
 
     @property
     def breakpoints(self) -> list[Breakpoint]:
@@ -1007,8 +1007,9 @@ class Simulation(Displayed):
         True
         """
         engine = self.driver.engine
-        unknown = () if engine.recording else engine.recorded(path)
-        return [name for name in engine.readers(path)[1] if name not in unknown]
+        found = engine.readable(path)
+        unknown = () if engine.recording else found.recorded
+        return [name for name in found.readers if name not in unknown]
 
     def paths(self, text: str = "", most: int = 50) -> list[str]:
         """Paths of objects that a text may stand for: the beginning of one, or a part of it.
@@ -1024,12 +1025,12 @@ class Simulation(Displayed):
         ['gpu[5].hbm.0', 'gpu[5].hbm.1', 'gpu[5].hbm.2']
         """
         engine = self.driver.engine
-        return list(islice(complete(text, engine.objects, engine.part_kinds, engine.parts), most))
+        return list(islice(complete(text, engine.objects, engine.traits.part_kinds, engine.parts), most))
 
     def fields(self, path: str) -> list[str]:
         """Return the fields of an object that :meth:`break_when` accepts; empty where there are none."""
         try:
-            return list(self.driver.engine.fields(path))
+            return list(self.driver.engine.readable(path).fields)
         except InputError:
             return []
 
@@ -1087,16 +1088,16 @@ class Simulation(Displayed):
         Returns
         -------
         pandas.DataFrame
-            A column in ps for each cause (``engine.losses`` says what each means). A row's causes add
+            A column in ps for each cause (``engine.traits.losses`` says what each means). A row's causes add
             up to its ``time_ps``: the time of the run, for a GPU by cache lines that times its number of
             thread blocks.
         """
         import pandas as pd
 
         engine = self.driver.engine
-        chosen = per or engine.lost_per[0]
-        if chosen not in engine.lost_per:
-            hint = " or ".join(f"per {name}" for name in engine.lost_per)
+        chosen = per or engine.traits.lost_per[0]
+        if chosen not in engine.traits.lost_per:
+            hint = " or ".join(f"per {name}" for name in engine.traits.lost_per)
             raise InputError(f"lost time per {per!r}", where="lost_time", hint=hint)
         return pd.DataFrame(engine.lost_time(chosen))
 
@@ -1168,7 +1169,7 @@ class Simulation(Displayed):
         if path:
             return _with_bar(self.asked(path, value), "what if")
         engine = self.driver.engine
-        if not engine.quick:
+        if not engine.traits.quick:
             return WhatIf(engine.suggest(self.critical_path()))
         whole = self
         if not self.finished:
@@ -1196,11 +1197,11 @@ class Simulation(Displayed):
         question = engine.question(path, value if value != "" else usual)
 
         def work() -> Generator[float, None, Change]:
-            copy = self.fork(record=engine.quick)  # the simulation may go on meanwhile
+            copy = self.fork(record=engine.traits.quick)  # the simulation may go on meanwhile
             yield 0.0
             base = copy
             if not copy.finished:
-                base = copy.fork(record=engine.quick)
+                base = copy.fork(record=engine.traits.quick)
                 yield from base._to_the_end(0.0, 0.3, self.events)  # noqa: SLF001 - its own class
             search, path_of_base = base._search_path(), None  # noqa: SLF001 - its own class
             while path_of_base is None:
@@ -1208,7 +1209,7 @@ class Simulation(Displayed):
                     yield 0.3 + 0.3 * next(search)
                 except StopIteration as found:
                     path_of_base = found.value
-            fork = copy.fork(record=engine.quick)
+            fork = copy.fork(record=engine.traits.quick)
             fork.reset()
             changes = list(question.edits())
             for edit in changes:
@@ -1220,7 +1221,7 @@ class Simulation(Displayed):
                     fork.driver.edit(dataclasses.replace(rest, events=fork.events, at_ps=fork.now_ps))
             yield from fork._to_the_end(0.6, 0.4, base.events)  # noqa: SLF001 - its own class
             change = dataclasses.replace(question.about(path_of_base), exact_ps=fork.result.time_ps)
-            if not engine.quick:
+            if not engine.traits.quick:
                 return change
             was, now = path_of_base.by_cause(), fork.critical_path().by_cause()
             causes = tuple((name, was.get(name, 0), now.get(name, 0)) for name in {**was, **now})

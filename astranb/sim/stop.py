@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from astranb.core.display import Displayed
 from astranb.core.units import format_time
-from astranb.engine.breakpoints import Breakpoint
+from astranb.engine import Breakpoint
 
 __all__ = ["Stop"]
 

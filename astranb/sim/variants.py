@@ -8,16 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from astranb.core.errors import InputError, near
 from astranb.core.units import format_bytes
-from astranb.engine.edits import Parameter
-from astranb.net import Network
-from astranb.net.options import MULTIPATHS
-from astranb.net.port import ARBITRATIONS
+from astranb.engine import Parameter
+from astranb.net import ARBITRATIONS, MULTIPATHS, Network
 
 if TYPE_CHECKING:
     from astranb.collectives import Collective
     from astranb.engine.cacheline import CacheLineEngine, Graph
-    from astranb.gpu import Preset
-    from astranb.gpu.chosen import GpuChoice
+    from astranb.gpu import GpuChoice, Preset
     from astranb.workload.jobs import Start
 
 __all__ = ["options", "parameters", "rebuilt"]
@@ -44,7 +41,7 @@ def parameters(engine: Any) -> list[Parameter]:
     if engine.fidelity != "cacheline" or engine.work.subject != "collective":
         return []
     from astranb.collectives import PROTOCOLS, algorithms  # such an engine has loaded them
-    from astranb.engine.cacheline.build import LAUNCHES
+    from astranb.engine.cacheline import LAUNCHES
 
     c, one, network = engine.work, engine.chosen[0], engine.network
     rows: list[tuple[str, object, str, str, tuple[str, ...]]] = [
@@ -85,7 +82,7 @@ def rebuilt(
         _network(engine.network, network),
         engine.launch if launch is None else launch,
         late_ps=late_ps,
-        notes=[note for note in engine.assumed if "GPUs are taken for" in note] if gpu is None else [],
+        notes=engine.notes if gpu is None else (),
         record=engine.recording,
     )
 
@@ -144,7 +141,7 @@ def _network(present: Network, given: Network | Mapping[str, Any] | None) -> Net
 
 
 def _presets(present: list[Preset], given: GpuChoice | None) -> list[Preset]:
-    from astranb.gpu.chosen import chosen_preset, with_numbers
+    from astranb.gpu import chosen_preset, with_numbers
 
     one, numbers = chosen_preset(given)
     return with_numbers(present if one is None else [one] * len(present), numbers)

@@ -7,7 +7,7 @@ from html import escape
 from typing import Any
 
 from astranb.core.display import Displayed
-from astranb.engine.protocol import Engine
+from astranb.engine import Engine
 
 __all__ = ["ObjectView"]
 

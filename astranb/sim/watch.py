@@ -11,7 +11,7 @@ import numpy as np
 from astranb.core.display import Displayed
 from astranb.core.errors import InputError, near
 from astranb.core.units import format_time, time_ps
-from astranb.engine.breakpoints import with_unit
+from astranb.engine import with_unit
 
 from .replay import Replay
 
@@ -62,7 +62,7 @@ class Watch(Displayed):
         if not dot:
             raise InputError(f"{what!r} is not <path>.<field>", where="watch", hint="write <path>.waiting")
         engine = sim.engine
-        place, readers = engine.readers(path)
+        place, _, readers, _ = engine.readable(path)
         known = sim.watchable(path)
         if name not in known:
             if name in readers:

@@ -10,7 +10,7 @@ from astranb.core.arrays import reduce_at
 from astranb.core.colours import Colours
 from astranb.core.extras import needs_extra
 from astranb.core.units import format_bytes, format_time
-from astranb.export.figure_style import cividis, mapped, name_ticks, new_figure, styled
+from astranb.drawing import cividis, mapped, name_ticks, new_figure, styled
 
 with needs_extra("astranb.traffic.traffic_figure"):
     from bokeh.layouts import column, row
@@ -40,7 +40,7 @@ def traffic_figure(of: TrafficStatistics, *, dark: bool = False) -> Any:
     Returns
     -------
     bokeh.models.Column
-        :func:`astranb.export.figures.show` shows it in a notebook, :func:`astranb.export.figures.save`
+        :func:`astranb.drawing.figures.show` shows it in a notebook, :func:`astranb.drawing.figures.save`
         writes it to a file; both need no network.
 
     Examples

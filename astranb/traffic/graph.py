@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy as np
 from astranb.core.arrays import flat_lists, offsets, reduce_at, row_order
 from astranb.core.errors import InputError
 from astranb.engine.messages import Run
+from astranb.hardware import Gpu
 from astranb.workload.astrasim2 import (
     COLLECTIVE,
     COMPUTE,
@@ -181,11 +183,11 @@ class MessageGraph:
     def on(
         self,
         network: DimensionNetwork | InfraNetwork | None,
-        gpu: str | None = None,
+        gpu: str | Path | Gpu | None = None,
         *,
         by_lines: bool = False,
     ) -> Workload:
-        """Return the workload that sends the messages over a network: give the graph to a ``Simulation``.
+        """Return the workload that sends the messages over a network: pass the graph to a ``Simulation``.
 
         Each rank has one operation, a custom collective of its messages and computations: what begins when
         depends on the dependencies alone. Picoseconds are rounded up to nanoseconds.

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import ClassVar, Final
 
 import numpy as np
 
 from astranb.core.arrays import ranges
 from astranb.core.state import require_bytes
+from astranb.hardware import Gpu
 from astranb.workload.astrasim2 import (
     ALGORITHM_WORDS,
     COMPUTE,
@@ -132,11 +134,11 @@ class Pattern:
     def on(
         self,
         network: DimensionNetwork | InfraNetwork | None,
-        gpu: str | None = None,
+        gpu: str | Path | Gpu | None = None,
         *,
         by_lines: bool = False,
     ) -> Workload:
-        """Return the workload that replays the pattern on a network: give the pattern to a ``Simulation``.
+        """Return the workload that replays the pattern on a network: pass the pattern to a ``Simulation``.
 
         Parameters
         ----------

@@ -16,12 +16,12 @@ from typing import Any, Final
 import numpy as np
 
 from astranb.collectives import Block, Collective, Lowered, Program, lower
-from astranb.collectives.language.listing import in_order
-from astranb.collectives.lowering.messages import pair
-from astranb.collectives.proof.order import execute
+from astranb.collectives.language import in_order
+from astranb.collectives.lowering import pair
+from astranb.collectives.proof import execute
 from astranb.core.errors import InputError
 from astranb.gpu import tables as t
-from astranb.net.shape import Shape
+from astranb.net import Shape
 from astranb.workload.astrasim2 import COMPUTE, RECV, SEND
 
 from .graph import Label, MessageGraph

@@ -11,9 +11,8 @@ import numpy as np
 
 from astranb.collectives import Collective
 from astranb.core.errors import InputError, near
-from astranb.engine.messages import MessageEngine, Run, group_shapes, tables
-from astranb.net import compile_fabric
-from astranb.net.shape import Shape
+from astranb.engine.messages import ON_NOTHING, MessageEngine, Run, group_shapes
+from astranb.net import Shape, compile_fabric
 from astranb.sim import Simulation
 from astranb.workload.astrasim2 import (
     COLLECTIVE,
@@ -25,8 +24,8 @@ from astranb.workload.astrasim2 import (
     Operations,
     RankOperations,
     Workload,
+    durations_ns,
 )
-from astranb.workload.astrasim2.durations import durations_ns
 from astranb.workload.astrasim2.kinds import BROADCAST, INTER, ROUND_ROBIN
 
 from .graph import Label, MessageGraph
@@ -202,7 +201,7 @@ def _in_order(one: Operations, done: np.ndarray) -> Operations:
     before = np.full(len(rows), -1, np.int64)
     for place in np.unique(done["place"]).tolist():
         mine = np.flatnonzero(done["place"] == place)
-        if place != tables.ON_NOTHING:
+        if place != ON_NOTHING:
             mine = mine[np.lexsort([mine, done["end_ns"][mine], done["start_ns"][mine]])]
             before[mine[1:]] = mine[:-1]
     owner = np.repeat(np.arange(len(rows)), np.diff(one.dep_start))

@@ -109,7 +109,7 @@ def _lists(start: np.ndarray, flat: np.ndarray) -> list[list[int]]:
 
 
 def _parts(pattern: Pattern) -> Iterator[dict[str, Any]]:
-    """Return the columns of each class and of each template."""
+    """Yield the columns of each class and of each template."""
     names = {number: name for name, number in COLLECTIVE_NAMES.items()}
     for number, one in enumerate(pattern.operations.patterns):
         rows = one.rows

@@ -7,37 +7,34 @@ module of the same name in ``static`` asks. ``Workbench`` joins them.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from astranb.core.extras import needs_extra
+from astranb.core.lazy import lazy
 
 if TYPE_CHECKING:
+    from .corpus_page import write_corpus_report as write_corpus_report
     from .editor import Editor as Editor
+    from .files import files_of as files_of
+    from .files import page as page
+    from .graph_page import write_graph as write_graph
     from .runs import Runs as Runs
     from .side_by_side import SideBySide as SideBySide
+    from .statistics_page import write_statistics as write_statistics
     from .study import Study as Study
+    from .study_page import write_study as write_study
     from .trace_graph import TraceGraph as TraceGraph
+    from .trace_page import write_trace_timeline as write_trace_timeline
     from .trace_timeline import TraceTimeline as TraceTimeline
     from .workbench import Workbench as Workbench
 
-__all__ = ["Editor", "Runs", "SideBySide", "Study", "TraceGraph", "TraceTimeline", "Workbench"]
-
-_WIDGETS = {
-    "Editor": "editor",
-    "Runs": "runs",
-    "SideBySide": "side_by_side",
-    "Study": "study",
-    "TraceGraph": "trace_graph",
-    "TraceTimeline": "trace_timeline",
-    "Workbench": "workbench",
-}
+_load, __dir__ = lazy(__name__)
 
 
-def __getattr__(name: str) -> Any:
-    """Load anywidget only with a widget: pages and pictures do without."""
-    if name not in _WIDGETS:
-        message = f"module 'astranb.widgets' has no attribute {name!r}"
-        raise AttributeError(message)
+def _load_named(name: str) -> Any:
+    """Load a name; where anywidget is missing, the error names the extra. Pages and pictures do without."""
     with needs_extra(f"anb.{name}"):
-        return getattr(import_module(f"astranb.widgets.{_WIDGETS[name]}"), name)
+        return _load(name)
+
+
+__getattr__ = _load_named

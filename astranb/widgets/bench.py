@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from astranb.core.errors import AstranbError, InputError, near
 from astranb.core.units import time_ps
-from astranb.engine.breakpoints import Breakpoint
-from astranb.engine.what_if import Change, WhatIf
-from astranb.engine.why import Why
+from astranb.engine import Breakpoint, Change, WhatIf, Why
 from astranb.sim import Comparison, ObjectView, Simulation, Stop, Watch
 
 from .connection import BrowserConnection
@@ -24,7 +22,7 @@ from .views import answers_of
 if TYPE_CHECKING:
     import pandas as pd
 
-    from astranb.engine.critical_path import CriticalPath
+    from astranb.engine import CriticalPath
 
 __all__ = ["SHOWN", "Bench"]
 
@@ -421,15 +419,21 @@ class Bench:
         self.sim.notes[_NOTES] = {**self._shown(), "speed": self.session.speed}
 
     @classmethod
-    def load(cls, path: str | Path) -> Self:
+    def load(cls, path: str | Path, *, unequal: bool = False) -> Self:
         """Show again what was saved, at the same moment, and go on to the same end.
+
+        Parameters
+        ----------
+        path : str or Path
+        unequal : bool
+            As for :meth:`.Simulation.load`.
 
         Raises
         ------
         InputError
-            The file is not a saved simulation.
+            As for :meth:`.Simulation.load`.
         """
-        workbench = cls(Simulation.load(path))  # type: ignore[call-arg]  # of a workbench
+        workbench = cls(Simulation.load(path, unequal=unequal))  # type: ignore[call-arg]  # of a workbench
         workbench._look_as_saved()
         workbench.session.show(f"loaded from {path}")
         return workbench

@@ -7,11 +7,11 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from astranb import __version__
 from astranb.core.files import whole_file
+from astranb.core.version import __version__
 
 from .assets import JUDGED_MODULES, JUDGED_PLAYER
-from .page import wrapped
+from .offline_page import wrapped
 
 __all__ = ["write_corpus_report"]
 

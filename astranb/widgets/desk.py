@@ -6,7 +6,7 @@ from time import perf_counter
 from typing import Any, ClassVar, Protocol
 
 from astranb.collectives import COLLECTIVES, PROTOCOLS, Problem
-from astranb.collectives.language.parameters import ParameterValue, check_values
+from astranb.collectives.language import ParameterValue, check_values
 from astranb.core.errors import AstranbError, InputError, near
 from astranb.infragraph import Infra, blueprints
 from astranb.sim import Simulation
@@ -117,7 +117,7 @@ class Desk:
         self._page.chosen = {**self._page.chosen, **what}
 
     def tune(self, **values: ParameterValue) -> list[Problem]:
-        r"""Return parameters of the text's function other values, and verify it with them.
+        r"""Set parameters of the text's function to other values, and verify it with them.
 
         Raises
         ------

@@ -8,8 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from astranb.collectives import Collective, Contract, Problem, check_text, text_algorithm
-from astranb.collectives.language.parameters import AlgorithmParameter, ParameterValue
-from astranb.collectives.language.text import text_parameters
+from astranb.collectives.language import AlgorithmParameter, ParameterValue, text_parameters
 from astranb.core.errors import InputError
 from astranb.infragraph import Infra, resolve
 from astranb.net import Fabric, compile_fabric

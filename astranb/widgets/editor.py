@@ -10,7 +10,7 @@ import anywidget
 import ipywidgets
 import traitlets
 
-from astranb.collectives.language.parameters import ParameterValue
+from astranb.collectives.language import ParameterValue
 from astranb.core.errors import AstranbError
 from astranb.infragraph import Infra
 from astranb.sim import Simulation

@@ -14,11 +14,11 @@ from astranb.sim import Simulation
 
 from .feed import AnyFeed, feed_of
 from .live_page import RUNTIME_FOLDER, live_page, write_runtime
-from .page import page
+from .offline_page import offline_page
 from .pictures import picture_of
 from .session import session_of
 
-__all__ = ["Files", "files_of"]
+__all__ = ["Files", "files_of", "page"]
 
 _MOVING = {".gif": "GIF", ".png": "PNG", ".webp": "WEBP", ".svg": "SVG"}
 _MOST_FRAMES = 600
@@ -80,7 +80,7 @@ class Files:
     ) -> Path:
         """Draw the same as a PNG; ``scale`` is pixels a unit of the SVG, else as :meth:`to_svg`."""
         with needs_extra("to_png"):
-            from astranb.export.raster import to_image
+            from astranb.drawing import to_image
 
         if not 0 < scale <= 8:
             raise InputError(f"scale must be above 0 and at most 8, got {scale}", where="to_png")
@@ -139,7 +139,7 @@ class Files:
             raise InputError(f"cannot write {path.suffix!r}", where=str(path), hint=" or ".join(_MOVING))
         if kind != "SVG":
             with needs_extra("animate"):
-                from astranb.export.raster import to_image, write_frames
+                from astranb.drawing import to_image, write_frames
         if not self.feed.sim.recording:
             raise InputError("nothing was recorded", where="animate", hint="Simulation(..., record=True)")
         if not 2 <= frames <= _MOST_FRAMES:
@@ -212,7 +212,7 @@ class Files:
             if live == "shared":
                 write_runtime(Path(path).parent / RUNTIME_FOLDER)
         else:
-            text = page(feed, most=most, panels=shown["panels"], selection=shown["selection"])
+            text = offline_page(feed, most=most, panels=shown["panels"], selection=shown["selection"])
         return _write(path, text.encode())
 
 
@@ -221,6 +221,41 @@ def files_of(sim: Simulation) -> Files:
     files = Files()
     files.feed = feed_of(session_of(sim))
     return files
+
+
+def page(sim: Simulation, path: str | Path, *, live: bool | str = False) -> Path:
+    """Write one file that shows a run in any browser, without Python and without a network.
+
+    It needs no widget: :meth:`astranb.Workbench.to_html` writes the same with what is open there.
+
+    Parameters
+    ----------
+    sim : Simulation
+    path : str or Path
+        Written whole or not at all.
+    live : bool or str
+        As for :meth:`astranb.Workbench.to_html`.
+
+    Returns
+    -------
+    Path
+        The file.
+
+    Raises
+    ------
+    InputError
+        Nothing was recorded to play, the machine takes more memory than a page has, or the file
+        cannot be written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import astranb as anb
+    >>> sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("8 KiB", "ring"))
+    >>> anb.export.page(sim, tempfile.mkdtemp() + "/ring.html", live="shared").name
+    'ring.html'
+    """
+    return files_of(sim).to_html(path, live=live)
 
 
 def _write(path: str | Path, content: bytes) -> Path:

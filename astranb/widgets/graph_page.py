@@ -5,15 +5,15 @@ from __future__ import annotations
 from html import escape
 from pathlib import Path
 
-from astranb import __version__
 from astranb.chakra import NODE_KINDS, ModuleTree, Trace
 from astranb.core.errors import InputError
 from astranb.core.files import whole_file
+from astranb.core.version import __version__
+from astranb.widgets.feed import ModuleAnswers, attributes_message, facts_of, shown_text, tree_message
 
 from .assets import TRACE_GRAPH, TRACE_GRAPH_MODULES, TRACE_GRAPH_PLAYER
 from .feed import Columns
-from .feed.modules import ModuleAnswers, attributes_message, facts_of, shown_text, tree_message
-from .page import wrapped
+from .offline_page import wrapped
 
 __all__ = ["write_graph"]
 

@@ -13,15 +13,15 @@ import re
 from pathlib import Path
 from typing import Any, Final
 
-from astranb import __version__
 from astranb.browser import LICENCES, PYODIDE, Pack, runtime
 from astranb.core.errors import InputError
 from astranb.core.files import whole_file
 from astranb.core.svg import to_svg
+from astranb.core.version import __version__
 
 from .assets import EDITOR, ENTRY, LIVE_PLAYER, MODULES, WORKER
 from .feed import AnyFeed, Columns
-from .page import wrapped
+from .offline_page import wrapped
 from .pictures import picture_of
 from .recording import record
 

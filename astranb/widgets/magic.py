@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, NoReturn
 
 from astranb.collectives import text_algorithm
-from astranb.collectives.language.parameters import parameters_given, title_of
+from astranb.collectives.language import parameters_given, title_of
 from astranb.core.errors import InputError
 
 from .draft import Draft, Unfit, listing

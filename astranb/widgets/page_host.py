@@ -46,8 +46,8 @@ from .shared_link import Brought, Linked, brought_of, link_of, linked_state, of_
 
 __all__ = ["PageHost"]
 
-_SAVED: Final = (b"PK", b"astranb ")
-"""The beginnings of saved files; what begins otherwise may be a plan."""
+_SAVED: Final = b"PK"
+"""The beginning of saved files; what begins otherwise may be a plan."""
 _MOST_WORDS: Final = 1000
 _MOST_NUMBER: Final = 1 << 63
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from astranb.collectives.language.parameters import AlgorithmParameter
+from astranb.collectives.language import AlgorithmParameter
 
 __all__ = ["control"]
 

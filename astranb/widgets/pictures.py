@@ -11,15 +11,13 @@ from astranb.core.colours import OKABE_ITO, Colours
 from astranb.core.errors import InputError, near
 from astranb.core.svg import Picture, Shape, SvgBox, SvgLine, Text
 from astranb.core.units import format_time, time_ps
+from astranb.drawing import Dot, Edge, boxes_of, frames_of, memory_picture
+from astranb.drawing.layout import Layout, bundle_name, describe
 from astranb.engine.cacheline import FLIGHT_KINDS
-from astranb.export.layout import Layout, bundle_name, describe
-from astranb.export.memory_chart import memory_picture
-from astranb.export.topology import Dot, Edge, boxes_of, frames_of
 from astranb.sim import Simulation
+from astranb.widgets.views import graph_around_now, index_of
 
 from .feed import AnyFeed, OperationFeed
-from .views.graph import graph
-from .views.ranks import index_of
 
 __all__ = ["picture_of", "topology_picture"]
 
@@ -267,7 +265,7 @@ def _caption(feed: OperationFeed, now: int, count: int, height: float, colours: 
 def graph_picture(feed: OperationFeed, now: int, colours: Colours, rank: int) -> Picture:
     """Draw operations of a rank at a moment, those nearest to it, and what they wait for."""
     at = None if now >= feed.sim.now_ps else now
-    found, _ = graph(feed, {"rank": rank, "at_ps": at, "most": _MOST_NODES})
+    found, _ = graph_around_now(feed, {"rank": rank, "at_ps": at, "most": _MOST_NODES})
     nodes: list[dict[str, Any]] = found["nodes"]
     (wide, high), most = _NODE, [max((node[axis] for node in nodes), default=0) for axis in "xy"]
     width = max(420.0, 2 * _EDGE + (most[0] + 1) * (wide + _ACROSS) - _ACROSS)

@@ -14,12 +14,18 @@ import numpy as np
 from astranb.core.errors import InputError
 from astranb.core.units import format_time
 from astranb.engine.cacheline import FLIGHT_KINDS
-from astranb.engine.operations.about import About
+from astranb.engine.operations import About
+from astranb.widgets.views import (
+    KINDS,
+    MOST_NODES,
+    changes_of,
+    doing,
+    every_change,
+    every_track,
+    graph_around_now,
+)
 
 from .feed import QUICK_EVENTS, AnyFeed, Columns, LineFeed, Message, OperationFeed, Options, pack
-from .views.footprint import every_change
-from .views.graph import MOST_NODES, changes_of, graph
-from .views.ranks import KINDS, doing, every_track
 
 __all__ = ["FREE", "PlayedRecording", "record"]
 
@@ -174,7 +180,7 @@ def _graphs(feed: OperationFeed, ranks: int) -> list[dict[str, Any]]:
     found = []
     for at_ps, rank, until_ps in sorted(asked):  # a private copy of the run goes on from each to the next
         when = {"from_ps": at_ps, "until_ps": until_ps}
-        message, _ = graph(feed, {"rank": rank, "at_ps": None if until_ps == _NEVER else at_ps})
+        message, _ = graph_around_now(feed, {"rank": rank, "at_ps": None if until_ps == _NEVER else at_ps})
         found.append(
             {"question": "graph", "options": {"rank": rank}, **when, "message": message, "buffers": []}
         )

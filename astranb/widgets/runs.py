@@ -12,7 +12,8 @@ from astranb.core.errors import InputError, near
 from astranb.core.units import format_time
 from astranb.sim import Simulation
 
-from .assets import MODULES, RUNS, STYLES
+from .assets import RUNS, STYLES
+from .plugged import module_texts
 from .workbench import Workbench
 
 __all__ = ["Runs"]
@@ -61,7 +62,7 @@ class Runs(anywidget.AnyWidget):
         given = list(runs.items()) if isinstance(runs, Mapping) else [("", sim) for sim in runs]
         if not given:
             raise InputError("no run to show", where="Runs", hint="Runs([sim, other])")
-        super().__init__(_modules=MODULES)
+        super().__init__(_modules=module_texts())
         self._benches: dict[str, Workbench] = {}
         self._ends: list[Callable[[], None]] = []
         self._reported_s = 0.0

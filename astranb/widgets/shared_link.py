@@ -26,7 +26,7 @@ __all__ = [
 _BEGIN: Final = "#state="
 _MOST: Final = 8192  # characters that every program passes on
 _MOST_UNPACKED: Final = 1032 * _MOST  # deflate packs nothing smaller
-_VERSION: Final = 2
+_VERSION: Final = 3
 _MOST_TEXT: Final = 1000
 _SAVE: Final = "save it as a file"
 _NOTES: Final = "brought"  # of our part of a saved simulation

@@ -12,11 +12,12 @@ import traitlets
 from astranb.core.errors import InputError
 from astranb.core.units import time_ps
 from astranb.sim import Comparison, Simulation
+from astranb.widgets.views import report
 
-from .assets import MODULES, PAIR, STYLES
+from .assets import PAIR, STYLES
 from .linked_clock import LinkedClock
+from .plugged import module_texts
 from .session import UNITS
-from .views.compare import report
 from .workbench import Workbench
 
 __all__ = ["SideBySide"]
@@ -55,7 +56,7 @@ class SideBySide(anywidget.AnyWidget):
     _difference = traitlets.Dict().tag(sync=True)
 
     def __init__(self, a: Simulation, b: Simulation) -> None:
-        super().__init__(_modules=MODULES)
+        super().__init__(_modules=module_texts())
         closed = {"blocks": True, "activity": False, "compare": False}
         views = [Workbench(sim) for sim in (a, b)]
         for view in views:

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from astranb import __version__
 from astranb.chakra import ACTIVITIES, Trace, TraceStatistics, nothing_takes_time
 from astranb.core.files import whole_file
 from astranb.core.units import format_time
+from astranb.core.version import __version__
 
 from .assets import COUNTED_MODULES, COUNTED_PLAYER
-from .page import wrapped
+from .offline_page import wrapped
 
 __all__ = ["write_statistics"]
 

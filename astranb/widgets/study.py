@@ -15,9 +15,8 @@ import traitlets
 
 from astranb.core.errors import AstranbError, InputError
 from astranb.core.host import require_threads
-from astranb.explore.sweeps.result import SweepResult
-from astranb.explore.sweeps.sensitivity import AxisEffect
-from astranb.explore.sweeps.sweep import Sweep
+from astranb.explore import Sweep, SweepResult
+from astranb.explore.sweeps import AxisEffect
 
 from .assets import STUDY, STUDY_MODULES, STYLES
 from .study_message import PointDetails, effects_of, study_message

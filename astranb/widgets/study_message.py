@@ -10,18 +10,22 @@ from typing import Any, Final
 import numpy as np
 
 from astranb.core.errors import InputError
-from astranb.explore.sweeps.columns import (
+from astranb.explore import SweepResult
+from astranb.explore.sweeps import (
+    DONE,
+    FAILED,
+    INFEASIBLE,
+    NOT_RUN,
     AxisColumn,
+    AxisEffect,
     FigureColumn,
     axis_columns,
     figure_columns,
     figure_text,
+    heat_cells,
+    stage_text,
     unit_of,
 )
-from astranb.explore.sweeps.heat import heat_cells
-from astranb.explore.sweeps.points import DONE, FAILED
-from astranb.explore.sweeps.result import INFEASIBLE, NOT_RUN, SweepResult, stage_text
-from astranb.explore.sweeps.sensitivity import AxisEffect
 
 from .feed import Message, pack
 

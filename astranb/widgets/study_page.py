@@ -7,15 +7,15 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from astranb import __version__
 from astranb.core.errors import InputError
 from astranb.core.files import whole_file
-from astranb.explore.sweeps.result import SweepResult
-from astranb.explore.sweeps.sensitivity import AxisEffect
+from astranb.core.version import __version__
+from astranb.explore import SweepResult
+from astranb.explore.sweeps import AxisEffect
 
 from .assets import STUDY, STUDY_MODULES, STUDY_PLAYER
 from .feed import Columns, unpack
-from .page import wrapped
+from .offline_page import wrapped
 from .study_message import PointDetails, effects_of, study_message
 
 __all__ = ["write_study"]

@@ -15,7 +15,7 @@ from astranb.core.host import require_threads
 from astranb.core.progress import reported_to
 from astranb.core.units import format_time
 from astranb.explore import Synthesis, best_algorithm, synthesize
-from astranb.explore.synthesis.text import MOST_SENDS
+from astranb.explore.synthesis import MOST_SENDS
 from astranb.sim import Simulation
 
 from .draft import MOST_RANKS, Draft

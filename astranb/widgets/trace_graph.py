@@ -10,9 +10,9 @@ import traitlets
 
 from astranb.chakra import ModuleTree, Node, Trace
 from astranb.core.errors import InputError
+from astranb.widgets.feed import ModuleAnswers, facts_of
 
 from .assets import STYLES, TRACE_GRAPH, TRACE_GRAPH_MODULES
-from .feed.modules import ModuleAnswers, facts_of
 from .graph_page import write_graph
 
 __all__ = ["TraceGraph"]

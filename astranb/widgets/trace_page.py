@@ -8,15 +8,15 @@ from typing import Any, Final
 
 import numpy as np
 
-from astranb import __version__
 from astranb.chakra import RecordedTracks
 from astranb.core.errors import InputError
 from astranb.core.files import whole_file
+from astranb.core.version import __version__
+from astranb.widgets.views import names_of, rows
 
 from .assets import RECORDED_MODULES, TRACED_PLAYER
 from .feed import Columns, TraceFeed, pack
-from .page import wrapped
-from .views.recorded import names_of, rows
+from .offline_page import wrapped
 
 __all__ = ["write_trace_timeline"]
 

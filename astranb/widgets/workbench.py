@@ -10,10 +10,11 @@ import traitlets
 
 from astranb.sim import Simulation
 
-from .assets import ENTRY, MODULES, STYLES
+from .assets import ENTRY, STYLES
 from .bench import Bench
 from .feed import feed_of
 from .files import Files
+from .plugged import module_texts
 from .session import session_of
 
 __all__ = ["Workbench"]
@@ -61,7 +62,7 @@ class Workbench(anywidget.AnyWidget, Bench, Files):
 
     def __init__(self, sim: Simulation) -> None:
         engine = feed_of(session_of(self._checked(sim))).engine
-        super().__init__(_modules=MODULES, _engine=engine)
+        super().__init__(_modules=module_texts(), _engine=engine)
         self._begin(sim)
         self.on_msg(self.connection.receive)
 
@@ -82,7 +83,7 @@ class Workbench(anywidget.AnyWidget, Bench, Files):
         self._displayed_s = time()
         data, metadata = bundle if isinstance(bundle, tuple) else (bundle, {})
         text = repr(self)
-        if self.sim.engine.quick:
+        if self.sim.engine.traits.quick:
             text += f"\n{self.sim.result.summary()}"
         return {**data, "text/plain": text, "image/svg+xml": self.to_svg()}, metadata
 

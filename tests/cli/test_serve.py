@@ -106,7 +106,10 @@ def test_a_file_of_requests_and_files_of_results(capsys, tmp_path):
         (("--model", "llama3-8b", "--requests", "offline", "--pp", "99"), "99 stages"),
         (("--model", "llama3-8b", "--requests", "offline", "--max-batch", "9000"), "token_budget"),
         (("--model", "llama3-8b", "--requests", "offline", "--cache-precision", "int4"), "'int4'"),
-        (("--model", "llama3-8b", "--requests", "offline", "--gpu", "a100", "--precision", "fp8"), "no fp8"),
+        (
+            ("--model", "llama3-8b", "--requests", "offline", "--gpu", "a100", "--precision", "fp8"),
+            "does not compute in fp8",
+        ),
         (("--model", "llama3-8b", "--requests", "offline", "--memory-limit", "1 GB"), "for weights"),
         (("--model", "llama3-8b", "--requests", "offline", "--memory-limit", "lots"), "--memory-limit"),
         (("--model", "llama3-8b", "--requests", "offline", "--host-time", "soon"), "--host-time"),

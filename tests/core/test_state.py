@@ -80,7 +80,7 @@ def test_another_file_is_refused(tmp_path: Path, content: bytes):
     path.write_bytes(content)
     with pytest.raises(InputError, match="not a state; write one"):
         read_tables(path, "a state", "write one")
-    with pytest.raises(InputError, match="no such file"):
+    with pytest.raises(InputError, match="file not found"):
         read_tables(tmp_path / "gone", "a state", "write one")
 
 

@@ -3,7 +3,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from astranb.core.errors import InputError
-from astranb.core.units import bandwidth_Bps, format_bandwidth, format_bytes, format_time, size_bytes, time_ps
+from astranb.core.units import (
+    bandwidth_Bps,
+    format_bandwidth,
+    format_bytes,
+    format_time,
+    quantity,
+    size_bytes,
+    time_ps,
+)
 
 
 @pytest.mark.parametrize(
@@ -90,3 +98,24 @@ def test_any_text_is_a_size_or_one_line(text):
 def test_formats():
     assert format_time(25_099_602) == "25.1 µs"
     assert format_bandwidth(3.35e12) == "3350 GB/s"
+
+
+@given(number=st.floats(0.001, 1e6), unit=st.sampled_from(["Gbps", "GBps", "GB/s"]))
+def test_a_number_of_a_unit_is_what_its_text_is(number, unit):
+    assert quantity("bandwidth", number, unit) == bandwidth_Bps(f"{number!r} {unit}")
+
+
+@pytest.mark.parametrize(
+    "kind,number,unit,said",
+    [
+        ("time", float("inf"), "ns", "time 'inf ns' is out of range"),
+        ("time", float("nan"), "ns", "time 'nan ns' is out of range"),
+        ("time", 0.0001, "ns", "not a whole number of picoseconds"),
+        ("time", -1, "ns", "time must not be negative"),
+        ("bandwidth", 0, "GBps", "bandwidth must be positive"),
+        ("bandwidth", 1e11, "GBps", r"larger than 2\*\*63 - 1"),
+    ],
+)
+def test_numbers_of_a_unit_out_of_range(kind, number, unit, said):
+    with pytest.raises(InputError, match=said):
+        quantity(kind, number, unit)

@@ -17,7 +17,7 @@ from astranb import chakra
 from astranb.chakra import TraceBuilder, link, pytorch_document, pytorch_trace, read, read_groups
 from astranb.chakra import check as check_trace
 from astranb.collectives import Collective, read_algorithm, write_algorithm
-from astranb.gpu import preset, read_measured, read_preset, write_preset
+from astranb.gpu import preset, read_measured, write_preset
 from astranb.infragraph import convert
 from astranb.infragraph import load as load_infra
 from astranb.traffic import Label, MessageGraph, read_traffic, translate
@@ -314,7 +314,7 @@ READERS = {
     ),
     "MSCCL": Reader(_plan, ".xml", _plans(".xml"), AS_TEXT),
     "MSCCL++": Reader(_plan, ".json", _plans(".json"), AS_JSON),
-    "GPU preset": Reader(read_preset, ".json", _presets, AS_JSON),
+    "GPU preset": Reader(preset, ".json", _presets, AS_JSON),
     "GPU measurement": Reader(read_measured, ".json", _json(MEASURED), AS_JSON),
     "model": Reader(
         read_model, ".yaml",

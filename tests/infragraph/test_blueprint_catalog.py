@@ -66,9 +66,9 @@ def nvlink_rate(graph, rank=0):
     """Return the bandwidth of a GPU's NVLinks in one direction: those to switches other than PCIe's."""
     gpu = int(graph.gpus[rank])
     switches = {n for n in graph.kinds(NodeKind.SWITCH).tolist() if "nvsw" in graph.name(n)}
-    mine = [k for k in range(len(graph.a)) if {int(graph.a[k]), int(graph.b[k])} & {gpu}]
-    mine = [k for k in mine if {int(graph.a[k]), int(graph.b[k])} & switches]
-    return sum(int(graph.lanes[k]) * int(graph.bandwidth_ab_Bps[k]) for k in mine)
+    mine = [k for k in range(len(graph.edges.a)) if {int(graph.edges.a[k]), int(graph.edges.b[k])} & {gpu}]
+    mine = [k for k in mine if {int(graph.edges.a[k]), int(graph.edges.b[k])} & switches]
+    return sum(int(graph.edges.lanes[k]) * int(graph.edges["bandwidth_Bps"][0][k]) for k in mine)
 
 
 @pytest.mark.parametrize(
@@ -123,9 +123,9 @@ def test_a_fabric_has_the_nics_and_the_network_of_its_servers(name, gigabits, ki
     graph = blueprint(name).expand()
     (link,) = [k for k, link in enumerate(graph.links) if link.name in ("leaf-link", "switch-link")]
     assert graph.links[link].type == kind
-    assert set(graph.bandwidth_ab_Bps[graph.link == link].tolist()) == {gigabits * GB // 8}
+    assert set(graph.edges["bandwidth_Bps"][0][graph.edges.link == link].tolist()) == {gigabits * GB // 8}
     asics = [n for n in range(len(graph)) if graph.name(n).endswith(".asic.0")]
-    assert set(graph.forward_ps[asics].tolist()) == {500_000 if kind == "cable" else 130_000}
+    assert set(graph.nodes.forward_ps[asics].tolist()) == {500_000 if kind == "cable" else 130_000}
 
 
 def test_a_rail_is_one_leaf_switch():
@@ -159,7 +159,7 @@ def test_a_fat_tree_of_any_size_has_as_many_links_up_as_down(servers, levels):
     up: dict[tuple[int, str], list[int]] = {}
     for x, y, name in zip(a.tolist(), b.tolist(), names, strict=True):
         for node in (x, y) if name.startswith("tier_") else ():
-            up.setdefault((int(graph.instance[node]), name), []).append(node)
+            up.setdefault((int(graph.nodes.instance[node]), name), []).append(node)
     for (instance, name), ports in up.items():
         assert len(set(ports)) == len(ports)  # each port has one cable
         if name == "tier_0_link" and (instance, "tier_1_link") in up:
@@ -167,9 +167,9 @@ def test_a_fat_tree_of_any_size_has_as_many_links_up_as_down(servers, levels):
 
 
 def test_small_ones():
-    assert len(blueprint("ring:gpus=2").expand().a) == 1
-    assert len(blueprint("torus2d:rows=1,columns=5").expand().a) == 5
-    assert len(blueprint("torus2d:rows=2,columns=2").expand().a) == 4
+    assert len(blueprint("ring:gpus=2").expand().edges.a) == 1
+    assert len(blueprint("torus2d:rows=1,columns=5").expand().edges.a) == 5
+    assert len(blueprint("torus2d:rows=2,columns=2").expand().edges.a) == 4
     assert set(blueprint("torus2d:rows=3,columns=5").expand().degree().tolist()) == {4}
     assert set(blueprint("fully-connected:gpus=6").expand().degree().tolist()) == {5}
 
@@ -220,7 +220,7 @@ def test_resolve(tmp_path, monkeypatch):
 
 
 def test_meshes_and_tori_have_the_links_of_their_shape():
-    assert len(blueprint("mesh2d:rows=3,columns=4").expand().a) == 3 * 3 + 2 * 4
+    assert len(blueprint("mesh2d:rows=3,columns=4").expand().edges.a) == 3 * 3 + 2 * 4
     assert set(blueprint("torus3d:planes=3,rows=3,columns=4").expand().degree().tolist()) == {6}
     # Two places along a dimension have one link, not two.
     assert set(blueprint("torus3d:planes=2,rows=3,columns=4").expand().degree().tolist()) == {5}
@@ -236,12 +236,15 @@ def test_any_two_groups_of_a_dragonfly_have_one_link(groups, routers, gpus, link
     assert len(graph.gpus) == groups * routers * gpus
     between = [
         tuple(sorted((number[a] // routers, number[b] // routers)))
-        for a, b in zip(graph.a.tolist(), graph.b.tolist(), strict=True)
+        for a, b in zip(graph.edges.a.tolist(), graph.edges.b.tolist(), strict=True)
         if a in number and b in number and number[a] // routers != number[b] // routers
     ]
     assert sorted(between) == [(a, b) for a in range(groups) for b in range(a + 1, groups)]
     ports = Counter(
-        r for a, b in zip(graph.a.tolist(), graph.b.tolist(), strict=True) for r in (a, b) if r in number
+        r
+        for a, b in zip(graph.edges.a.tolist(), graph.edges.b.tolist(), strict=True)
+        for r in (a, b)
+        if r in number
     )
     assert max(ports.values()) <= gpus + routers - 1 + links
 

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from astranb.core.errors import InputError
-from astranb.infragraph import NodeKind, blueprint, load
+from astranb.infragraph import LINK_PROPERTIES, NodeKind, blueprint, load
 from benchmarks.data_centre import data_centre
 from tests.infragraph.support import MINIMAL, hashes, ours, upstream
 
@@ -62,7 +62,7 @@ def test_every_edge_is_where_a_plain_loop_puts_it():
     }
     assert ours(graph)[1] == expected
     assert graph.kinds(NodeKind.SWITCH).tolist() == [4, 5, 14, 15]
-    assert graph.instance.tolist() == [0] * 10 + [1] * 10
+    assert graph.nodes.instance.tolist() == [0] * 10 + [1] * 10
     assert [graph.name(int(g)) for g in graph.gpus][:5] == [
         "host.0.gpu.0", "host.0.gpu.1", "host.0.gpu.2", "host.0.gpu.3", "host.1.gpu.0",
     ]  # fmt: skip
@@ -70,14 +70,20 @@ def test_every_edge_is_where_a_plain_loop_puts_it():
 
 def test_arrays_have_their_documented_types_and_cannot_be_written():
     graph = load(MINIMAL).expand()
-    types = {
-        "kind": np.int8, "instance": np.int32, "device": np.int32, "forward_ps": np.int64, "a": np.int32,
-        "b": np.int32, "link": np.int32, "lanes": np.int32, "bandwidth_ab_Bps": np.int64,
-        "bandwidth_ba_Bps": np.int64, "latency_ps": np.int64, "gpus": np.int32,
+    types: dict[str, dict[str, type]] = {
+        "nodes": {
+            "kind": np.int8, "component": np.int32, "instance": np.int32, "device": np.int32,
+            "forward_ps": np.int64,
+        },
+        "edges": dict.fromkeys(("a", "b", "link", "lanes"), np.int32),
     }  # fmt: skip
-    for name, dtype in types.items():
-        array = getattr(graph, name)
-        assert array.dtype == dtype, name
+    columns = [
+        (getattr(getattr(graph, part), name), d) for part, of in types.items() for name, d in of.items()
+    ]
+    assert list(graph.edges.values) == [one.column for one in LINK_PROPERTIES]
+    properties = [(graph.edges[one.column], np.int64) for one in LINK_PROPERTIES]
+    for array, dtype in [*columns, *properties, (graph.gpus, np.int32)]:
+        assert array.dtype == dtype
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 0
 
@@ -180,7 +186,9 @@ def test_upstream_blueprints_expand_alike():
             continue  # the package cannot write this one any more once it has looked at it
         again = load(document.serialize("yaml"))
         assert ours(again.expand()) == ours(infra.expand()), name
-        np.testing.assert_array_equal(again.expand().bandwidth_ab_Bps, infra.expand().bandwidth_ab_Bps)
+        np.testing.assert_array_equal(
+            again.expand().edges["bandwidth_Bps"][0], infra.expand().edges["bandwidth_Bps"][0]
+        )
 
 
 def test_the_broken_upstream_blueprint_is_refused_by_name():
@@ -215,7 +223,7 @@ def test_the_last_of_two_links_on_a_pair_is_upstreams():
     ]
     graph = load(document).expand()
     assert ours(graph) == upstream(document)
-    assert len(graph.a) == len(graph.simple_edges()[0]) + 4  # both links stay in the multigraph
+    assert len(graph.edges.a) == len(graph.simple_edges()[0]) + 4  # both links stay in the multigraph
 
 
 NAMES = st.sampled_from(["a", "b c", "d-1", "e_2"])

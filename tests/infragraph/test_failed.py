@@ -16,18 +16,18 @@ def test_a_failed_lane_is_not_shared_out_again() -> None:
     whole, less = (
         i.expand() for i in (blueprint("dgx-h100"), blueprint("dgx-h100").without(f"{DGX}->{NVSW}#1"))
     )
-    assert int(whole.lanes.sum()) - int(less.lanes.sum()) == 1
-    assert np.count_nonzero(whole.lanes != less.lanes) == 1
+    assert int(whole.edges.lanes.sum()) - int(less.edges.lanes.sum()) == 1
+    assert np.count_nonzero(whole.edges.lanes != less.edges.lanes) == 1
     assert less.failed == (f"{NVSW}->{DGX}",)
 
 
 def test_lanes_add_up_to_the_link_and_a_lane_has_two_names() -> None:
     infra = blueprint("dgx-h100")
     both = infra.without(f"{DGX}->{NVSW}#1", f"{NVSW}->{DGX}#1")
-    assert int(infra.expand().lanes.sum()) - int(both.expand().lanes.sum()) == 1
+    assert int(infra.expand().edges.lanes.sum()) - int(both.expand().edges.lanes.sum()) == 1
     all_of_them = infra.without(*[f"{DGX}->{NVSW}#{k}" for k in range(5)])
-    assert len(all_of_them.expand().a) == len(infra.expand().a) - 1
-    assert all_of_them.expand().lanes.min() > 0
+    assert len(all_of_them.expand().edges.a) == len(infra.expand().edges.a) - 1
+    assert all_of_them.expand().edges.lanes.min() > 0
 
 
 def test_a_node_loses_all_its_links_and_the_document_keeps_it() -> None:
@@ -35,14 +35,14 @@ def test_a_node_loses_all_its_links_and_the_document_keeps_it() -> None:
     again = load(infra.to_dict())
     for graph in (infra.expand(), again.expand()):
         node = graph.index(NVSW)
-        assert not np.any((graph.a == node) | (graph.b == node))
+        assert not np.any((graph.edges.a == node) | (graph.edges.b == node))
         assert len(graph.failed) == 9  # 8 GPUs, and its PCIe switch
     assert infra.notes[-1] == f"{NVSW} is down"
 
 
 def test_failures_of_failures_and_ranks_by_number() -> None:
     ring = blueprint("ring:gpus=4").without("gpu[0]->gpu[1]").without("gpu[2]->gpu[3]")
-    assert len(ring.expand().a) == 2
+    assert len(ring.expand().edges.a) == 2
     with pytest.raises(InputError, match="unknown link"):
         ring.without("gpu[0]->gpu[1]")
 

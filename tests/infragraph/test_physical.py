@@ -13,7 +13,7 @@ import pytest
 
 from astranb.core.errors import InputError
 from astranb.infragraph import LINK_TYPES, NodeGraph, blueprint, load
-from astranb.infragraph.annotate import pcie_Bps
+from astranb.infragraph.link_properties import BANDWIDTH, pcie_Bps
 from astranb.infragraph.link_types import recognise
 from tests.infragraph.support import MINIMAL
 
@@ -36,17 +36,19 @@ def notes(**parts: Any) -> dict[str, Any]:
 
 def edge(graph: NodeGraph, one: str, other: str) -> int:
     a, b = graph.index(one), graph.index(other)
-    (row,) = np.flatnonzero(((graph.a == a) & (graph.b == b)) | ((graph.a == b) & (graph.b == a)))
+    (row,) = np.flatnonzero(
+        ((graph.edges.a == a) & (graph.edges.b == b)) | ((graph.edges.a == b) & (graph.edges.b == a))
+    )
     return int(row)
 
 
 def values(graph: NodeGraph, one: str, other: str) -> tuple[int, int, int, int]:
     """Lanes, bytes a second from one to other and back, latency."""
     row = edge(graph, one, other)
-    ab, ba = int(graph.bandwidth_ab_Bps[row]), int(graph.bandwidth_ba_Bps[row])
-    if graph.a[row] != graph.index(one):
+    ab, ba = int(graph.edges["bandwidth_Bps"][0][row]), int(graph.edges["bandwidth_Bps"][1][row])
+    if graph.edges.a[row] != graph.index(one):
         ab, ba = ba, ab
-    return int(graph.lanes[row]), ab, ba, int(graph.latency_ps[row])
+    return int(graph.edges.lanes[row]), ab, ba, int(graph.edges["latency_ps"][0][row])
 
 
 GB = 10**9
@@ -97,15 +99,15 @@ def test_precedence_edge_then_link_then_document():
 def test_a_message_rate_is_of_the_link_then_of_the_edge():
     graph = load(MINIMAL).expand()
     between = edge(graph, "host.0.nic.0", "host.1.nic.0")
-    assert graph.gap_ps[between] == 3031  # rounded up from 330 million a second
-    assert graph.gap_ps[edge(graph, "host.0.gpu.0", "host.0.sw.1")] == 0
+    assert graph.edges["gap_ps"][0][between] == 3031  # rounded up from 330 million a second
+    assert graph.edges["gap_ps"][0][edge(graph, "host.0.gpu.0", "host.0.sw.1")] == 0
     annotations = notes(
         links=[({"name": "eth400"}, {"astranb.message_rate": "200e6"})],
         edges=[({"ep1": "host.0.nic.1", "ep2": "host.1.nic.1"}, {"astranb.message_rate": 1_000_000})],
     )
     graph = load(MINIMAL, annotations=annotations).expand()
-    assert graph.gap_ps[between] == 5000
-    assert graph.gap_ps[edge(graph, "host.0.nic.1", "host.1.nic.1")] == 1_000_000
+    assert graph.edges["gap_ps"][0][between] == 5000
+    assert graph.edges["gap_ps"][0][edge(graph, "host.0.nic.1", "host.1.nic.1")] == 1_000_000
     assert not any("message rate" in text for text in graph.assumed)
 
 
@@ -128,12 +130,14 @@ def test_identifiers():
     def rates(ep1: str, ep2: str) -> list[int]:
         annotations = notes(edges=[({"ep1": ep1, "ep2": ep2}, {"astranb.bandwidth": "1 GB/s"})])
         graph = load(MINIMAL, annotations=annotations).expand()
-        return np.flatnonzero(graph.bandwidth_ab_Bps == GB).tolist()
+        return np.flatnonzero(graph.edges["bandwidth_Bps"][0] == GB).tolist()
 
     graph = load(MINIMAL).expand()
     everything = rates("host", "host")
-    assert len(everything) == len(graph.a)
-    assert rates("host.0", "host.0") == [i for i in range(len(graph.a)) if max(graph.a[i], graph.b[i]) < 10]
+    assert len(everything) == len(graph.edges.a)
+    assert rates("host.0", "host.0") == [
+        i for i in range(len(graph.edges.a)) if max(graph.edges.a[i], graph.edges.b[i]) < 10
+    ]
     one = [edge(graph, "host.0.gpu.0", "host.0.sw.0"), edge(graph, "host.0.gpu.2", "host.0.sw.0")]
     assert (
         rates("host[0]gpu[::2]", "host[0]sw[0]") == rates("host[0].gpu[0:4:2]", "host.0.sw.0") == sorted(one)
@@ -185,8 +189,10 @@ def test_lanes_between_gpus_have_to_be_spared_by_both():
         ],
     }
     graph = load({"devices": [box], "instances": [{"name": "h", "device": "h100", "count": 1}]}).expand()
-    per_gpu = np.bincount(graph.a, graph.lanes, 8) + np.bincount(graph.b, graph.lanes, 8)
-    assert set(graph.lanes.tolist()) == {2, 3}
+    per_gpu = np.bincount(graph.edges.a, graph.edges.lanes, 8) + np.bincount(
+        graph.edges.b, graph.edges.lanes, 8
+    )
+    assert set(graph.edges.lanes.tolist()) == {2, 3}
     assert per_gpu.max() <= 18
     assert any("fewer where the GPU at the other end" in text for text in graph.assumed)
 
@@ -203,7 +209,7 @@ def test_declaring_an_edge_again_is_another_lane():
 
 def test_a_clique_is_one_cable_a_pair():
     graph = blueprint("fully-connected:gpus=5").expand()
-    assert graph.lanes.tolist() == [1] * 10
+    assert graph.edges.lanes.tolist() == [1] * 10
 
 
 def test_gigatransfers():
@@ -278,12 +284,11 @@ def test_every_number_of_the_table_has_a_source():
     )
     for name, kind in LINK_TYPES.items():
         assert kind.name == name
-        assert kind.bandwidth_Bps > 0 <= kind.latency_ps
-        assert kind.bandwidth_source
-        assert kind.latency_source
-    assert LINK_TYPES["nvlink4"].bandwidth_Bps * LINK_TYPES["nvlink4"].links_per_gpu == 450 * GB
-    assert LINK_TYPES["nvlink3"].bandwidth_Bps * LINK_TYPES["nvlink3"].links_per_gpu == 300 * GB
-    assert LINK_TYPES["nvlink5"].bandwidth_Bps * LINK_TYPES["nvlink5"].links_per_gpu == 900 * GB
+        assert kind.number(BANDWIDTH) > 0 <= kind.values["latency"].number
+        assert all(value.source for value in kind.values.values())
+    assert LINK_TYPES["nvlink4"].number(BANDWIDTH) * LINK_TYPES["nvlink4"].links_per_gpu == 450 * GB
+    assert LINK_TYPES["nvlink3"].number(BANDWIDTH) * LINK_TYPES["nvlink3"].links_per_gpu == 300 * GB
+    assert LINK_TYPES["nvlink5"].number(BANDWIDTH) * LINK_TYPES["nvlink5"].links_per_gpu == 900 * GB
 
 
 def test_a_link_type_may_be_given():
@@ -297,7 +302,7 @@ def test_forwarding():
     graph = blueprint("clos:servers=2").expand()
 
     def forward(name: str) -> int:
-        return int(graph.forward_ps[graph.index(name)])
+        return int(graph.nodes.forward_ps[graph.index(name)])
 
     assert forward("host.0.nvsw.0") == forward("host.0.pciesw.0") == 100_000
     assert forward("leafsw.0.asic.0") == forward("spinesw.0.asic.0") == 500_000
@@ -306,7 +311,7 @@ def test_forwarding():
     annotated = load(
         MINIMAL, annotations=notes(nodes=[({"name": "host.1.sw"}, {"astranb.latency": "1 us"})])
     ).expand()
-    assert [int(annotated.forward_ps[annotated.index(f"host.{h}.sw.0")]) for h in (0, 1)] == [
+    assert [int(annotated.nodes.forward_ps[annotated.index(f"host.{h}.sw.0")]) for h in (0, 1)] == [
         500_000,
         1_000_000,
     ]
@@ -357,9 +362,11 @@ def one(kind: str, **attributes: Any) -> dict[str, Any]:
         (one("links", bandwidth="0 GB/s"), r"astranb\.bandwidth: bandwidth must be positive"),
         (one("links", bandwidth="x GT/s"), r"astranb\.bandwidth: "),
         (one("links", latency="-1 ns"), r"astranb\.latency: time must not be negative"),
+        (one("links", latency="3000000 s"), r"astranb\.latency: latency '3000000 s' is out of range; write 0 ps to 2,305,843 s"),
+        (one("edges", bandwidth_rev="9001 GB/s"), r"bandwidth '9001 GB/s' is out of range; write 1 B/s to 9000 GB/s"),
         (one("links", lanes=0), r"astranb\.lanes: 0 is not a whole number of at least 1"),
         (one("links", lanes="many"), r"'many' is not a whole number"),
-        (one("links", link_type="nvlnk4"), r"no link type 'nvlnk4'; did you mean 'nvlink4'"),
+        (one("links", link_type="nvlnk4"), r"unknown link type 'nvlnk4'; did you mean 'nvlink4'"),
         (one("nodes", profile=""), r"'' is not text"),
         (notes(links=[({"name": "eth40"}, {})]), r"unknown link 'eth40'; did you mean 'eth400'"),
         (notes(nodes=[({"name": "host.2"}, {})]), r"'host\.2': index 2 is outside 0 … 1"),
@@ -400,4 +407,31 @@ def test_thousands_of_edge_annotations_are_quick():
     )
     graph = load(document, annotations=annotations).expand()
     rows = [edge(graph, f"host.{h}.gpu.0", f"host.{h}.sw.0") for h in (0, 999, 1999)]
-    assert graph.latency_ps[rows].tolist() == [1_000, 1_000_000, 2_000_000]
+    assert graph.edges["latency_ps"][0][rows].tolist() == [1_000, 1_000_000, 2_000_000]
+
+
+@pytest.mark.parametrize(
+    "physical, said",
+    [
+        ("{latency: {ms: 3.0e+9}}", r"latency 3000000000\.0 is out of range; write 0 ps to 2,305,843 s"),
+        (
+            "{bandwidth: {gigabytes_per_second: 9001}}",
+            r"bandwidth 9001 is out of range; write 1 B/s to 9000 GB/s",
+        ),
+        ("{bandwidth: {gigabits_per_second: .inf}}", r"bandwidth 'inf Gbps' is out of range"),
+        ("{latency: {ns: 0.0001}}", r"'0\.0001 ns' is not a whole number of picoseconds"),
+    ],
+)
+def test_numbers_of_a_document_have_a_range_and_a_line(physical: str, said: str, tmp_path: Any) -> None:
+    file = tmp_path / "pair.yaml"
+    file.write_text(
+        "name: pair\n"
+        "devices:\n"
+        "- name: box\n"
+        "  components: [{name: gpu, count: 2, choice: xpu}]\n"
+        f"  links: [{{name: wire, physical: {physical}}}]\n"
+        "  edges: [{ep1: {component: 'gpu[0]'}, ep2: {component: 'gpu[1]'}, scheme: one2one, link: wire}]\n"
+        "instances: [{name: host, device: box, count: 1}]\n"
+    )
+    with pytest.raises(InputError, match=rf"pair\.yaml:5, devices\[0\]\.links\[0\]\.physical.*: {said}"):
+        load(file)

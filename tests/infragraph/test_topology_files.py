@@ -69,7 +69,7 @@ def test_ns3_connects_all_gpus(name: str, tmp_path: Path) -> None:
     )
     back = load(tmp_path / "t.txt").expand()
     assert len(back.gpus) == gpus
-    assert Counter(back.bandwidth_ab_Bps.tolist()) == Counter(_bps(rate) for _, _, rate, _ in links)
+    assert Counter(back.edges["bandwidth_Bps"][0].tolist()) == Counter(_bps(rate) for _, _, rate, _ in links)
 
 
 def _bps(rate: str) -> int:
@@ -97,7 +97,7 @@ def test_anynet_is_what_booksim_reads(name: str, tmp_path: Path) -> None:
     assert set(attached.values()) <= reaches(list(channels), attached[0], set())
     back = load(tmp_path / "t.anynet")
     assert len(back.expand().gpus) == gpus
-    assert len(back.expand().a) == gpus + len(channels) // 2
+    assert len(back.expand().edges.a) == gpus + len(channels) // 2
     assert "latencies are in cycles: taken as 1 ns each" in back.notes
 
 
@@ -187,8 +187,8 @@ def test_three_tiers_of_htsim(tmp_path: Path) -> None:
     assert write_htsim(network)[0].split() == stated.split()
     (tmp_path / "three.topo").write_text(THREE_TIERS)
     graph = load(tmp_path / "three.topo").expand()
-    assert sorted(set(graph.forward_ps.tolist())) == [0, 250_000]
-    assert sorted(set(graph.latency_ps.tolist())) == [1_000_000, 2_000_000]
+    assert sorted(set(graph.nodes.forward_ps.tolist())) == [0, 250_000]
+    assert sorted(set(graph.edges["latency_ps"][0].tolist())) == [1_000_000, 2_000_000]
 
 
 def test_a_collective_runs_on_each_format(tmp_path: Path) -> None:

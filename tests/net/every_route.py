@@ -19,11 +19,13 @@ class Plain:
     def __init__(self, fabric):
         graph, links = fabric.graph, fabric.links
         self.fabric, self.gpus = fabric, [int(gpu) for gpu in fabric.gpus]
-        hosts = {int(graph.instance[gpu]) for gpu in self.gpus}
+        hosts = {int(graph.nodes.instance[gpu]) for gpu in self.gpus}
         cpus = {
-            n for n in range(len(graph)) if graph.kind[n] == NodeKind.CPU and int(graph.instance[n]) in hosts
+            n
+            for n in range(len(graph))
+            if graph.nodes.kind[n] == NodeKind.CPU and int(graph.nodes.instance[n]) in hosts
         }
-        self.nics = {n for n in range(len(graph)) if graph.kind[n] == NodeKind.NIC}
+        self.nics = {n for n in range(len(graph)) if graph.nodes.kind[n] == NodeKind.NIC}
         self.lanes: dict[tuple[int, int], list[int]] = {}
         self.price: dict[tuple[int, int], int] = {}
         for lane in range(len(links)):

@@ -1,8 +1,12 @@
+from pathlib import Path
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from astranb.core.code import kernel_sources
 from astranb.core.ticks import transfer_ps
+from astranb.infragraph import LINK_COLUMNS, LINK_PROPERTIES, link_properties
 from astranb.net.link import LINK, cross
 
 
@@ -29,3 +33,10 @@ def test_a_link_is_a_fifo_that_conserves_bytes_and_time(rate, latency, gap, arri
     assert link.queued_ps == waited
     assert link.messages == len(arrivals)
     assert link.free_at_ps <= delivered[-1] - latency
+
+
+def test_a_lane_has_a_column_for_each_property_and_machine_code_follows_it():
+    assert LINK_COLUMNS.names == tuple(one.column for one in LINK_PROPERTIES)
+    assert set(LINK_COLUMNS.names) <= set(LINK.names or ())
+    # Otherwise machine code of other columns would be run.
+    assert Path(link_properties.__file__) in kernel_sources()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from astranb.core.errors import InputError
 from astranb.infragraph import load, resolve
 from astranb.net import compile_fabric
-from astranb.net.message_routes import message_routes
+from astranb.net.message_routing import message_routes
 from tests.net import every_route
 
 

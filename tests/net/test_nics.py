@@ -14,7 +14,7 @@ from astranb.cli import main
 from astranb.core.errors import InputError
 from astranb.infragraph import NodeKind, blueprint, load
 from astranb.net import compile_fabric
-from astranb.net.message_routes import message_routes
+from astranb.net.message_routing import message_routes
 
 # Gbps that the NICs of a GPU have together, by hand: (Gbps of a NIC) * NICs / GPUs; where GPUs share a NIC
 # each may use it whole while the other does not.
@@ -33,7 +33,7 @@ def fabric(name):
 
 
 def kinds(graph, nodes):
-    return [NodeKind(int(graph.kind[node])) for node in nodes]
+    return [NodeKind(int(graph.nodes.kind[node])) for node in nodes]
 
 
 @pytest.mark.parametrize("server", GIGABITS)

@@ -215,7 +215,7 @@ def test_an_edit_is_replayed_and_undone():
     "path,value,says",
     [
         ("gpu[0].colour", "1 ns", "cannot be changed"),
-        ("gpu[9].l2", "1 ns", "there is no"),
+        ("gpu[9].l2", "1 ns", "unknown gpu"),
         ("gpu[0].l2", "1 GB/s", "unit"),
         ("a->b.bandwidth", "1 GB/s", "unknown link"),
         ("gpu[0].issue", "0 ns", "greater than zero"),
@@ -267,7 +267,7 @@ def test_a_file_that_is_no_simulation(tmp_path, content):
     (tmp_path / "x").write_bytes(content)
     with pytest.raises(InputError, match="not a saved simulation"):
         anb.Simulation.load(tmp_path / "x")
-    with pytest.raises(InputError, match="no such file"):
+    with pytest.raises(InputError, match="No such file"):
         anb.Simulation.load(tmp_path / "y")
     with pytest.raises(InputError, match="cannot be written"):
         make().save(tmp_path / "no" / "folder")

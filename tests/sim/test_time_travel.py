@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 import astranb as anb
 from astranb.core.errors import Deadlock
 from astranb.engine.cacheline import CacheLineEngine, Graph
-from astranb.engine.operations.engine import OperationEngine
+from astranb.engine.layers import LayerEngine
+from astranb.engine.messages import MessageEngine
 from astranb.sim import Replay, Simulation
 from astranb.sim.history import History
 from astranb.workload.astrasim2 import (
@@ -331,7 +332,7 @@ class Traveller:
         """Go on with what was loaded, or with the original."""
         del a
         path = self.folder / "run"
-        self.sim.save(path, recipe=bool(b % 2))
+        self.sim.save(path)
         loaded = Simulation.load(path)
         assert self.facts(loaded) == self.facts(self.sim)
         assert loaded.edits == self.made
@@ -408,9 +409,9 @@ _ACTIONS = st.lists(
 def _travel(name: str, record: bool, often: bool, actions: Sequence[tuple[str, int, int]]) -> None:
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         if often:  # slices of a few events, with a checkpoint after every fourth
-            for engine in (CacheLineEngine, OperationEngine):
-                patch.setattr(engine, "slice_events", 29)
-                patch.setattr(engine, "replay_bytes", 2**62)
+            for engine in (CacheLineEngine, LayerEngine, MessageEngine):
+                traits = engine.traits._replace(slice_events=29, replay_bytes=2**62)
+                patch.setattr(engine, "traits", traits)
         traveller = Traveller(name, record, Path(folder))
         traveller.check()
         for what, a, b in actions:
@@ -485,7 +486,7 @@ def test_a_new_run_keeps_a_switched_recording() -> None:
 class _Growing:
     """A machine with one table that becomes longer."""
 
-    begins_anew = False
+    shortcut = None
 
     def __init__(self) -> None:
         self.table, self.events = bytearray(range(250)) * 8, 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,9 @@ from typing import Any
 import pytest
 
 import astranb as anb
+from astranb.core.archive import read_archive, write_archive
 from astranb.core.errors import InputError
-from astranb.engine.operations.parts import load_part_rows, save_part_rows
+from astranb.core.planes import pack, unpack
 from astranb.traffic import Label, MessageGraph, record
 from astranb.workload.astrasim2 import COMPUTE, RECV, SEND, DimensionNetwork
 from astranb.workload.models import Parallelism, workload
@@ -88,19 +90,16 @@ def test_it_can_be_inspected_asked_why_and_saved(
 
 
 def test_a_damaged_list_of_parts_is_refused(runs: tuple[anb.Simulation, anb.Simulation]) -> None:
-    about = runs[1].engine.about
-    labels, columns = save_part_rows(about.parts)
-    found = load_part_rows(labels, columns, about.own, about.kind)
-    assert found is not None
-    assert (found.shows == about.parts.shows).all()
-    wrong = {"first": -1, "until": 0, "label": 10**6, "kind": 99, "bytes": -1, "shows": 10**9, "owner": 10**6}
-    for name, value in wrong.items():
-        column = columns[f"parts/{name}"].copy()
-        column[0] = value
-        with pytest.raises(InputError, match="damaged"):
-            load_part_rows(labels, {**columns, f"parts/{name}": column}, about.own, about.kind)
-    with pytest.raises(InputError, match="damaged"):
-        load_part_rows([{"name": 5}] * len(labels or ()), columns, about.own, about.kind)
+    members = read_archive(runs[1].recipe(), "", "", "")
+    tables = unpack(members["tables"], "", "", "")
+    shared = json.loads(members["recipe.json"])["shared"]
+    parts = next(one["parts"] for one in shared if one.get("parts"))
+    for name, value in {"first": -1, "label": 10**6, "kind": 99, "bytes": -1}.items():
+        column = tables[parts[name]["array"]].copy()
+        column[:] = value
+        damaged = pack({**tables, parts[name]["array"]: column})
+        with pytest.raises(InputError, match=f"parts.{name}: out of range"):
+            anb.Simulation.of_saved_bytes(write_archive({**members, "tables": damaged}))
 
 
 def test_labels_of_jobs_are_named_and_what_has_no_label_is_its_kind() -> None:

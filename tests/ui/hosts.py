@@ -140,9 +140,7 @@ class LivePage(Host):
         file = self._file()
         workbench = self.scope["workbench"]
         workbench._note()
-        workbench.sim.save(
-            file, recipe=True
-        )  # with what was recorded on the way, as the page's own run has it
+        workbench.sim.save(file)
         self.page.get_by_label("File to open").set_input_files(file)
         expect(said(self.page)).to_have_text(f"opened {file.name}")
 

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 import astranb as anb
-from tests.export.support import HOSTILE, MARKUP, hostile_simulation
+from tests.drawing.support import HOSTILE, MARKUP, hostile_simulation
 from tests.ui.harness import REPOSITORY, Host, Lab, open_notebook, run_all, screenshot
 from tests.ui.hosts import IN_BOTH
 from tests.ui.test_workbench import button, shown, start
@@ -158,7 +158,7 @@ def test_names_from_files_are_text(alone: Page, tmp_path: Path) -> None:
 
 def test_names_from_files_are_text_in_the_notebook(page: Page, lab: Lab) -> None:
     folder = str(REPOSITORY)
-    code = f"import sys; sys.path.insert(0, {folder!r})\nfrom tests.export.support import hostile_simulation"
+    code = f"import sys; sys.path.insert(0, {folder!r})\nfrom tests.drawing.support import hostile_simulation"
     show = "import astranb as anb\nsim = hostile_simulation()\nworkbench = anb.Workbench(sim)\nworkbench"
     open_notebook(page, lab, [code, show])
     run_all(page)

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 import astranb as anb
-from tests.export.support import HOSTILE, MARKUP, hostile_simulation
+from tests.drawing.support import HOSTILE, MARKUP, hostile_simulation
 from tests.ui.firefox import firefox
 from tests.ui.harness import PICTURES, screenshot, served
 from tests.ui.hosts import open_live, said, starting
@@ -34,7 +34,7 @@ def sim() -> anb.Simulation:
 
 @pytest.fixture
 def bench(alone: Page, sim: anb.Simulation, tmp_path: Path) -> Locator:
-    bench = open_live(alone, sim.to_html(tmp_path / "ring.html", live=True))
+    bench = open_live(alone, anb.export.page(sim, tmp_path / "ring.html", live=True))
     shown(bench, sim.events)
     return bench
 
@@ -91,7 +91,7 @@ def control(page: Page, name: str) -> Locator:
 
 def test_it_plays_and_stops_between_two_events(alone: Page, tmp_path: Path) -> None:
     sim = ring()
-    bench = open_live(alone, sim.to_html(tmp_path / "ring.html", live=True))
+    bench = open_live(alone, anb.export.page(sim, tmp_path / "ring.html", live=True))
     button(bench, "Play").click()
     expect(bench.locator(".anb-simulated")).not_to_contain_text("simulated 0 ps")
     alone.wait_for_timeout(700)
@@ -240,7 +240,7 @@ def test_what_a_notebook_explains_a_page_explains(bench: Locator, sim: anb.Simul
 def test_a_page_opens_where_it_was_written_whatever_its_address_ends_with(
     alone: Page, sim: anb.Simulation, end: str, words: str, tmp_path: Path
 ) -> None:
-    page = sim.to_html(tmp_path / "ring.html", live=True)
+    page = anb.export.page(sim, tmp_path / "ring.html", live=True)
     bench = open_live(alone, page.as_uri() + end)
     expect(said(alone)).to_contain_text(words)
     shown(bench, sim.events)
@@ -249,7 +249,7 @@ def test_a_page_opens_where_it_was_written_whatever_its_address_ends_with(
 def test_names_from_files_are_text(alone: Page, tmp_path: Path) -> None:
     sim = hostile_simulation()
     sim.reset()
-    bench = open_live(alone, sim.to_html(tmp_path / "run.html", live=True))
+    bench = open_live(alone, anb.export.page(sim, tmp_path / "run.html", live=True))
     expect(bench.locator(".anb-title")).to_contain_text(HOSTILE)
     assert HOSTILE in alone.title()
     button(bench, "End").click()
@@ -265,7 +265,7 @@ def test_a_browser_that_cannot_simulate_says_so(browser: Browser, lacking: str, 
     sim.step(5000)
     page = browser.new_page()
     page.add_init_script(f"delete globalThis.{lacking}")
-    page.goto(sim.to_html(tmp_path / "ring.html", live=True).as_uri())
+    page.goto(anb.export.page(sim, tmp_path / "ring.html", live=True).as_uri())
     expect(page.locator("#anb-host")).to_contain_text(f"this browser has no {lacking}")
     if lacking != "DecompressionStream":  # what was recorded stays, and can be looked at
         shown(page.locator(".anb-workbench"), sim.events)
@@ -276,7 +276,7 @@ def test_a_browser_that_cannot_simulate_says_so(browser: Browser, lacking: str, 
 def test_a_page_that_was_cut_shows_what_was_recorded(alone: Page, tmp_path: Path) -> None:
     sim = ring()
     sim.step(5000)
-    whole = sim.to_html(tmp_path / "ring.html", live=True)
+    whole = anb.export.page(sim, tmp_path / "ring.html", live=True)
     text = whole.read_text("utf-8")
     for pack in ("python", "astranb"):
         at = text.index(f'data-pack="{pack}"') + 100_000
@@ -291,7 +291,7 @@ def test_a_page_that_was_cut_shows_what_was_recorded(alone: Page, tmp_path: Path
 def test_a_thin_page_takes_its_python_from_beside_it(browser: Browser, tmp_path: Path) -> None:
     sim = ring()
     sim.step(5000)
-    page = sim.to_html(tmp_path / "site" / "ring.html", live="shared")
+    page = anb.export.page(sim, tmp_path / "site" / "ring.html", live="shared")
     tab = browser.new_page(viewport={"width": 1280, "height": 720})
     with served(page.parent) as address:
         bench = open_live(tab, f"{address}/ring.html")
@@ -310,7 +310,7 @@ def test_a_thin_page_takes_its_python_from_beside_it(browser: Browser, tmp_path:
 def test_what_is_pressed_before_python_is_ready_is_kept(alone: Page, tmp_path: Path) -> None:
     sim = ring()
     sim.step(5000)
-    alone.goto(sim.to_html(tmp_path / "ring.html", live=True).as_uri())
+    alone.goto(anb.export.page(sim, tmp_path / "ring.html", live=True).as_uri())
     bench = alone.locator(".anb-workbench")
     shown(bench, sim.events)
     select(bench, "gpu[3]")
@@ -366,7 +366,7 @@ def test_it_fits_the_screen(
     sim.step(40_000)
     alone.emulate_media(color_scheme=scheme)
     alone.set_viewport_size({"width": width, "height": height})
-    bench = open_live(alone, sim.to_html(tmp_path / "ring.html", live=True))
+    bench = open_live(alone, anb.export.page(sim, tmp_path / "ring.html", live=True))
     shown(bench, sim.events)
     alone.wait_for_timeout(800)
     screenshot(alone, f"live-{name}-{scheme}")
@@ -377,7 +377,7 @@ def test_it_fits_the_screen(
 
 def test_a_large_page_goes_where_python_goes(alone: Page, tmp_path: Path) -> None:
     sim = anb.Simulation("clos:servers=8", anb.collectives.all_reduce("128 KiB", "ring"))
-    bench = open_live(alone, sim.to_html(tmp_path / "many.html", live=True))
+    bench = open_live(alone, anb.export.page(sim, tmp_path / "many.html", live=True))
     button(bench, "End").click()
     shown(bench, sim.run().events)
     bench.get_by_label("Go to a time").fill("50 us")
@@ -388,7 +388,7 @@ def test_a_large_page_goes_where_python_goes(alone: Page, tmp_path: Path) -> Non
 
 def test_firefox_runs_it_to_the_same_hash(tmp_path: Path) -> None:
     sim = ring()
-    page = sim.to_html(tmp_path / "ring.html", live=True)
+    page = anb.export.page(sim, tmp_path / "ring.html", live=True)
     events = "document.querySelector('.anb-workbench')?.dataset.events ?? ''"
     with firefox() as tab:
         tab.resize(1280, 720)
@@ -417,7 +417,7 @@ def test_routes_change_where_a_link_is_down(alone: Page, tmp_path: Path, scheme:
     sim.reroute()
     sim.step(1_000)
     alone.emulate_media(color_scheme=scheme)
-    bench = open_live(alone, sim.to_html(tmp_path / "rerouted.html", live=True))
+    bench = open_live(alone, anb.export.page(sim, tmp_path / "rerouted.html", live=True))
     same(bench, sim)
     press(bench, "Event")
     sim.step()
@@ -446,7 +446,7 @@ def test_any_part_of_a_large_system_is_drawn(alone: Page, tmp_path: Path, scheme
     sim = anb.Simulation("clos:servers=16", anb.collectives.all_reduce("4 KiB", "ring"))
     alone.emulate_media(color_scheme=scheme)
     alone.set_viewport_size({"width": 1400, "height": 1100})
-    bench = open_live(alone, sim.to_html(tmp_path / "large.html", live=True))
+    bench = open_live(alone, anb.export.page(sim, tmp_path / "large.html", live=True))
     words = bench.locator(".anb-words")
     expect(words).to_contain_text("128 GPUs: each instance is one box")
     for name in ("host.3", "host.12", "host.7"):

@@ -12,7 +12,7 @@ from playwright.sync_api import Locator, Page, expect
 import astranb as anb
 from astranb.collectives import Collective, read_algorithm, write_algorithm
 from tests.collectives.formats.test_mscclpp import all_pairs
-from tests.export.support import MARKUP
+from tests.drawing.support import MARKUP
 from tests.ui.harness import screenshot
 from tests.ui.hosts import open_live, said
 from tests.ui.test_live_page import control
@@ -27,7 +27,7 @@ DROP = """([name, text]) => {
 
 def opened(page: Page, tmp_path: Path, infra: str = "dgx-h100") -> Locator:
     sim = anb.Simulation(infra, anb.collectives.all_reduce("16 KiB", "ring"))
-    return open_live(page, sim.to_html(tmp_path / "ring.html", live=True))
+    return open_live(page, anb.export.page(sim, tmp_path / "ring.html", live=True))
 
 
 def exported(tmp_path: Path) -> Path:
@@ -113,7 +113,7 @@ def test_a_plan_with_other_numbers_of_gpus_goes_on_in_jupyterlab(alone: Page, tm
     """Packets travel one by one, the page's lines together; and back, to a page without the plan."""
     network = anb.Network(coalesce=4)
     ring = anb.Simulation("dgx-h100", anb.collectives.all_reduce("16 KiB", "ring"), network=network)
-    page = ring.to_html(tmp_path / "ring.html", live=True)
+    page = anb.export.page(ring, tmp_path / "ring.html", live=True)
     bench, file = open_live(alone, page), tmp_path / "packets.json"
     write_algorithm(Collective.of("all_reduce", "64 KiB", "allpairs", protocol="LL").program(8), file)
     alone.get_by_label("Plan to run").set_input_files(file)

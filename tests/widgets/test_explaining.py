@@ -10,7 +10,7 @@ from astranb.core.errors import InputError
 from astranb.engine.cacheline import CAUSES
 from astranb.sim import ObjectView, Replay
 from astranb.widgets.feed import Columns
-from astranb.widgets.page import answers
+from astranb.widgets.offline_page import answers
 from astranb.widgets.views import answers_of, offline_questions
 
 

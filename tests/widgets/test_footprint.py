@@ -12,8 +12,8 @@ import pytest
 import astranb as anb
 from astranb.core.colours import MEMORY_COLOURS
 from astranb.core.errors import InputError
+from astranb.drawing.memory_chart import MemoryAxis
 from astranb.engine.operations.run import OperationRun
-from astranb.export.memory_chart import MemoryAxis
 from astranb.widgets.feed import OperationFeed, unpack
 from astranb.widgets.session import session_of
 from astranb.widgets.views.footprint import footprint

@@ -19,7 +19,7 @@ from astranb.widgets.feed import feed_of
 from astranb.widgets.feed import unpack as unpack_columns
 from astranb.widgets.feed.modules import ModuleAnswers, facts_of
 from astranb.widgets.graph_page import write_graph
-from astranb.widgets.page import packed
+from astranb.widgets.offline_page import packed
 from astranb.widgets.session import session_of
 from astranb.widgets.views import answers_of
 from astranb.widgets.views.footprint import every_change

@@ -8,9 +8,9 @@ import pytest
 
 import astranb as anb
 from astranb.core.svg import to_svg
-from astranb.export.layout import Box
-from astranb.export.layout.layout import Layout, lay_out
-from astranb.export.topology import Edge
+from astranb.drawing.layout import Box
+from astranb.drawing.layout.layout import Layout, lay_out
+from astranb.drawing.topology import Edge
 from astranb.widgets.feed import LineFeed
 from astranb.widgets.feed.lines import used_links
 from astranb.widgets.pictures import topology_picture

@@ -12,8 +12,8 @@ import pytest
 
 import astranb as anb
 from astranb.collectives import Collective
-from astranb.export.layout.bundles import bundle_of, describe
-from astranb.export.layout.layout import Layout, lay_out
+from astranb.drawing.layout.bundles import bundle_of, describe
+from astranb.drawing.layout.layout import Layout, lay_out
 from astranb.infragraph import Infra, blueprint
 from astranb.widgets.feed.lines import used_links
 
@@ -81,7 +81,7 @@ def test_shapes_are_recognised_where_every_link_is_used(infra: str, shape: str) 
     sim = simulation(infra)
     everything = np.arange(len(sim.engine.fabric.links))
     if infra == "mi300x":  # without its PCIe switches and CPUs
-        kind = sim.engine.fabric.graph.kind
+        kind = sim.engine.fabric.graph.nodes.kind
         everything = everything[
             (kind[sim.engine.fabric.links["src"]] == 1) & (kind[sim.engine.fabric.links["dst"]] == 1)
         ]
@@ -132,7 +132,7 @@ def test_an_instance_is_opened_in_its_place_or_looked_into() -> None:
     ranks = [b.rank for b in focus.boxes if b.rank >= 0]
     assert ranks == list(range(24, 32))
     assert focus.detail.level == "everything"
-    instance = sim.engine.fabric.graph.instance
+    instance = sim.engine.fabric.graph.nodes.instance
     links = used_links(sim.engine)
     ends = np.stack([instance[sim.engine.fabric.links[end][links]] for end in ("src", "dst")])
     check(focus, links[(ends == 3).any(axis=0)])

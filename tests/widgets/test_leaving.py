@@ -16,11 +16,11 @@ from PIL import Image
 
 import astranb as anb
 from astranb.core.errors import InputError
-from astranb.export.topology import Dot
+from astranb.drawing.topology import Dot
 from astranb.widgets import assets
-from astranb.widgets.page import VARIABLES
+from astranb.widgets.offline_page import VARIABLES
 from astranb.widgets.pictures import topology_picture
-from tests.export.support import HOSTILE, MARKUP, hostile_simulation
+from tests.drawing.support import HOSTILE, MARKUP, hostile_simulation
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -80,7 +80,7 @@ def test_the_page_answers_what_views_ask(
         return {"working": True}, []
 
     own = {"traffic": traffic, "apply": never, "critical_path": working}
-    monkeypatch.setattr("astranb.widgets.page.answers_of", lambda _feed: own)
+    monkeypatch.setattr("astranb.widgets.offline_page.answers_of", lambda _feed: own)
     header, buffers = unpack(bench.to_html(tmp_path / "run.html").read_text())
     (answer,) = header["answers"]
     assert (answer["question"], answer["options"], answer["message"]) == (

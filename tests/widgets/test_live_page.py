@@ -22,7 +22,7 @@ _SCRIPT = re.compile(r"<script([^>]*)>(.*?)</script>", re.DOTALL)
 def made(tmp_path: Path, *, live: bool | str, record: bool = True) -> Path:
     sim = anb.Simulation("switch:gpus=2", anb.collectives.all_reduce("4 KiB", "ring"), record=record)
     sim.step(100)
-    return sim.to_html(tmp_path / "page.html", live=live)
+    return anb.export.page(sim, tmp_path / "page.html", live=live)
 
 
 def header_of(text: str) -> dict[str, Any]:

@@ -372,7 +372,7 @@ def test_a_file_of_a_page_opens_in_jupyterlab(tmp_path: Path) -> None:
     assert (again.sim.events, again.sim.state_hash()) == (900, page.hash)
     assert (again._selection, again._panels) == ("gpu[3]", {"events": True})
     again.event(100)
-    again.save(tmp_path / "b.anb")  # with its state
+    again.save(tmp_path / "b.anb")
     page.ask("open", [(tmp_path / "b.anb").read_bytes()], name="b.anb")
     assert page.status() == "opened b.anb"
     assert page.hash == again.sim.state_hash()

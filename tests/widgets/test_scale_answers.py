@@ -62,8 +62,8 @@ def test_utilisation_of_windows_adds_up_to_the_counters() -> None:
 
 def test_aggregates_tell_tiles_quantiles_and_the_busiest(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in (("_COLLAPSED_FROM", 16), ("_AGGREGATES_FROM", 32)):
-        monkeypatch.setattr(f"astranb.export.layout.collapse.{name}", value)
-    monkeypatch.setattr("astranb.export.layout.layout._FEW_UNITS", 2)
+        monkeypatch.setattr(f"astranb.drawing.layout.collapse.{name}", value)
+    monkeypatch.setattr("astranb.drawing.layout.layout._FEW_UNITS", 2)
     sim, feed = feed_of(
         "clos:servers=4,per_leaf=2", Collective.of("all_gather", "64 KiB", "ring", channels=1)
     )

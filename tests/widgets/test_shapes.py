@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from astranb.export.layout.blocks import HEIGHT, WIDTH, by_shape
-from astranb.export.layout.shapes import GraphShape, shape_of
+from astranb.drawing.layout.blocks import HEIGHT, WIDTH, by_shape
+from astranb.drawing.layout.shapes import GraphShape, shape_of
 
 Graph = list[set[int]]
 

@@ -8,10 +8,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from astranb.chakra.recording.pieces import OUTSIDE
-from astranb.chakra.traces.rank_trace import Trace
-from astranb.chakra.traces.schema import NodeType
-from astranb.chakra.traces.wire import Ints
+from astranb.chakra.recording import OUTSIDE
+from astranb.chakra.traces import Ints, NodeType, Trace
 
 from .timeline import Times
 

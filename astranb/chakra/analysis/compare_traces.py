@@ -6,8 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from astranb.chakra.traces.rank_trace import Trace
-from astranb.chakra.traces.summary import as_document, summary
+from astranb.chakra.traces import Trace, as_document, summary
 
 __all__ = ["compare"]
 

@@ -8,9 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from astranb.chakra.traces.check import ordered
-from astranb.chakra.traces.rank_trace import Trace
-from astranb.chakra.traces.schema import CollectiveType, NodeType
+from astranb.chakra.traces import CollectiveType, NodeType, Trace, ordered
 from astranb.core.colours import LIGHT, OKABE_ITO
 from astranb.core.errors import InputError
 from astranb.core.files import whole_file

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from astranb.chakra.recording.pieces import OUTSIDE
-from astranb.chakra.traces.rank_trace import Trace
-from astranb.chakra.traces.wire import Ints
+from astranb.chakra.recording import OUTSIDE
+from astranb.chakra.traces import Ints, Trace
 
 from .activity import ACTIVITIES, COMMUNICATION, COMPUTE, RankTime, covered_ns, rank_time
 from .longest import RecordedPath, recorded_path

@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from astranb.chakra.traces.rank_trace import Trace
-from astranb.chakra.traces.wire import Ints
+from astranb.chakra.traces import Ints, Trace
 
 from .activity import ACTIVITIES, RankTime
 from .meetings import Meetings

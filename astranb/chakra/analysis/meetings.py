@@ -8,9 +8,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from astranb.chakra.traces.rank_trace import Trace
-from astranb.chakra.traces.schema import CollectiveType, NodeType
-from astranb.chakra.traces.wire import Ints
+from astranb.chakra.traces import CollectiveType, Ints, NodeType, Trace
 
 from .timeline import Times
 

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from astranb.chakra.traces.wire import Ints
+from astranb.chakra.traces import Ints
 
 from .trace_modules import ModuleTree
 

@@ -8,9 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from astranb.chakra.traces.rank_trace import Trace
-from astranb.chakra.traces.schema import CollectiveType, NodeType
-from astranb.chakra.traces.wire import Ints
+from astranb.chakra.traces import CollectiveType, Ints, NodeType, Trace
 from astranb.core.errors import InputError
 from astranb.core.perfetto import Event, counter, flow, process, slice_, thread, write_trace
 

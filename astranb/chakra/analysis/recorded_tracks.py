@@ -7,8 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from astranb.chakra.traces.rank_trace import Trace
-from astranb.chakra.traces.wire import Ints
+from astranb.chakra.traces import Ints, Trace
 from astranb.core.density import Stretch, flatten
 
 from .activity import ACTIVITIES, COMMUNICATION, WAITING, activities

@@ -9,9 +9,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from astranb.chakra.recording.pieces import OUTSIDE
-from astranb.chakra.recording.pytorch import ROOTS
-from astranb.chakra.traces.rank_trace import Trace
+from astranb.chakra.recording import OUTSIDE, ROOTS
+from astranb.chakra.traces import Trace
 
 from .activity import ACTIVITIES
 from .job_statistics import TraceStatistics

@@ -7,10 +7,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from astranb.chakra.traces.check import ordered
-from astranb.chakra.traces.rank_trace import Trace
-from astranb.chakra.traces.schema import NodeType
-from astranb.chakra.traces.wire import Ints
+from astranb.chakra.traces import Ints, NodeType, Trace, ordered
 from astranb.core.errors import InputError
 
 __all__ = [

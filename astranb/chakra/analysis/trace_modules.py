@@ -17,11 +17,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from astranb.chakra.traces.check import ordered
-from astranb.chakra.traces.columns import Distinct, Lists
-from astranb.chakra.traces.rank_trace import Trace
-from astranb.chakra.traces.schema import NodeType
-from astranb.chakra.traces.wire import Ints
+from astranb.chakra.traces import Distinct, Ints, Lists, NodeType, Trace, ordered
 from astranb.core.arrays import offsets
 from astranb.core.errors import InputError
 

@@ -6,9 +6,17 @@ groups: see :class:`CorpusModel` and :class:`CorpusNetwork`.
 
 from __future__ import annotations
 
-from .job import CorpusJob, read_corpus
-from .model import Corpus, CorpusModel
-from .network import CorpusNetwork
-from .quality import privacy, quality
+from typing import TYPE_CHECKING
 
-__all__ = ["Corpus", "CorpusJob", "CorpusModel", "CorpusNetwork", "privacy", "quality", "read_corpus"]
+from astranb.core.lazy import lazy
+
+if TYPE_CHECKING:
+    from .job import CorpusJob as CorpusJob
+    from .job import read_corpus as read_corpus
+    from .model import Corpus as Corpus
+    from .model import CorpusModel as CorpusModel
+    from .network import CorpusNetwork as CorpusNetwork
+    from .quality_measures import privacy as privacy
+    from .quality_measures import quality as quality
+
+__getattr__, __dir__ = lazy(__name__)

@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from astranb.chakra.traces.schema import NodeType
+from astranb.chakra.traces import NodeType
 from astranb.core.errors import AstranbError
 
 from .outline import SIZES, GrammarStage, GroupRole, Letter, Outline, agree, stage_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from astranb.chakra.scaling.restage import StageRow, restaged
-from astranb.chakra.traces.schema import NodeType
+from astranb.chakra.scaling import StageRow, restaged
+from astranb.chakra.traces import NodeType
 from astranb.core.errors import InputError
 
 from .outline import GrammarStage, Letter, Outline, agree, stage_of

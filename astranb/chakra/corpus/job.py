@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from astranb.chakra.traces.rank_trace import Trace
-from astranb.chakra.traces.trace_file import read, read_ranks, write_ranks
+from astranb.chakra.traces import Trace, read, read_ranks, write_ranks
 from astranb.core.document import read_document
 from astranb.core.errors import InputError
 

@@ -10,10 +10,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from astranb.chakra.scaling.repeated_modules import RepeatedModules, commonest_repeats
-from astranb.chakra.traces.check import topological_order
-from astranb.chakra.traces.rank_trace import Trace
-from astranb.chakra.traces.schema import NodeType
+from astranb.chakra.scaling import RepeatedModules, commonest_repeats
+from astranb.chakra.traces import NodeType, Trace, topological_order
 from astranb.core.errors import InputError
 
 from .job import CorpusJob

@@ -14,8 +14,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from astranb.chakra.scaling.repeated_modules import RepeatedModules
-from astranb.chakra.traces.schema import NodeType
+from astranb.chakra.scaling import RepeatedModules
+from astranb.chakra.traces import NodeType
 
 from .outline import GrammarStage, Outline
 from .patterns import Pattern, PatternContext, simple_pattern

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from astranb.chakra.traces.rank_trace import Trace
-from astranb.chakra.traces.schema import KIND_OF, Attribute, CollectiveType, Node, NodeType
-from astranb.chakra.traces.template import Hole, Template
+from astranb.chakra.traces import KIND_OF, Attribute, CollectiveType, Hole, Node, NodeType, Template, Trace
 
 from .job import CorpusJob
 from .outline import SIZES, GroupRole, Letter, Outline

@@ -15,9 +15,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from astranb.chakra.traces.message import attribute_of
-from astranb.chakra.traces.rank_trace import Trace
-from astranb.chakra.traces.schema import VERSION, Attribute, CollectiveType, Node, NodeType, Plain
+from astranb.chakra.traces import (
+    VERSION,
+    Attribute,
+    CollectiveType,
+    Node,
+    NodeType,
+    Plain,
+    Trace,
+    attribute_of,
+)
 from astranb.core.document import DocumentNode, DocumentSource, contents
 from astranb.core.errors import InputError, TruncatedFile
 from astranb.core.file_formats import names_format

@@ -14,9 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from astranb.chakra.traces.rank_trace import Trace
-from astranb.chakra.traces.schema import KIND_OF
-from astranb.chakra.traces.summary import as_document
+from astranb.chakra.traces import KIND_OF, Trace, as_document
 from astranb.core.document import DocumentNode, DocumentSource, contents, read_document
 from astranb.core.errors import InputError
 from astranb.core.extras import needs_extra

@@ -13,10 +13,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Final
 
-from astranb.chakra.traces.rank_trace import Trace
-from astranb.chakra.traces.schema import NodeType
-from astranb.chakra.traces.trace_builder import TraceBuilder
-from astranb.chakra.traces.trace_file import write_ranks
+from astranb.chakra.traces import NodeType, Trace, TraceBuilder, write_ranks
 from astranb.core.errors import InputError
 
 from .task_graph import MESSAGES, FlexFlowTask, TaskGraph

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Final, TypeAlias
 
-from astranb.chakra.traces.schema import CollectiveType
+from astranb.chakra.traces import CollectiveType
 from astranb.core.errors import InputError
 
 from .messages import Message

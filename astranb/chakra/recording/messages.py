@@ -11,7 +11,7 @@ import json
 import re
 from typing import Any, Final
 
-from astranb.chakra.traces.schema import CollectiveType
+from astranb.chakra.traces import CollectiveType
 from astranb.core.document import DocumentNode as Value
 from astranb.core.limits import MOST_SIZE_BYTES
 

@@ -13,9 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from astranb.chakra.traces.check import check
-from astranb.chakra.traces.rank_trace import Trace
-from astranb.chakra.traces.schema import Attribute, Node, NodeType
+from astranb.chakra.traces import Attribute, Node, NodeType, Trace, check
 from astranb.core.document import DocumentNode, contents, parse_document
 from astranb.core.document import DocumentNode as Value
 from astranb.core.errors import InputError, InputWarning, near

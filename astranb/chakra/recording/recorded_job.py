@@ -9,10 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from astranb.chakra.traces.check import check
-from astranb.chakra.traces.rank_trace import Trace
-from astranb.chakra.traces.schema import Attribute, CollectiveType, Node, NodeType
-from astranb.chakra.traces.trace_file import write_ranks
+from astranb.chakra.traces import Attribute, CollectiveType, Node, NodeType, Trace, check, write_ranks
 from astranb.core.document import DocumentNode as Value
 from astranb.core.errors import InputError
 from astranb.core.limits import MOST_RANKS

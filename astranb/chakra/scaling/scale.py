@@ -9,10 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from astranb.chakra.traces.rank_trace import Trace
-from astranb.chakra.traces.schema import Node
-from astranb.chakra.traces.template import Hole, Template
-from astranb.chakra.traces.trace_file import write_ranks
+from astranb.chakra.traces import Hole, Node, Template, Trace, write_ranks
 from astranb.core.errors import InputError
 
 from .parallelism import Parallelism, numbered_groups, plan_document, plan_text

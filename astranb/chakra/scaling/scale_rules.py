@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
-from astranb.chakra.traces.schema import CollectiveType, NodeType
+from astranb.chakra.traces import CollectiveType, NodeType
 from astranb.core.errors import InputError
 
 from .parallelism import Parallelism

@@ -11,9 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from astranb.chakra.traces.check import check, topological_order
-from astranb.chakra.traces.rank_trace import Trace
-from astranb.chakra.traces.schema import Attribute, CollectiveType, Node, NodeType
+from astranb.chakra.traces import Attribute, CollectiveType, Node, NodeType, Trace, check, topological_order
 from astranb.core.errors import InputError
 
 from .restage import StageProgramRows, StageRow

@@ -15,10 +15,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from astranb.chakra.traces.group_file import read_groups
-from astranb.chakra.traces.rank_trace import Trace
-from astranb.chakra.traces.schema import CollectiveType, NodeType
-from astranb.chakra.traces.trace_file import read_present
+from astranb.chakra.traces import CollectiveType, NodeType, Trace, read_groups, read_present
 from astranb.core.errors import InputError, near
 from astranb.core.limits import MOST_RANKS
 

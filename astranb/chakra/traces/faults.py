@@ -8,11 +8,11 @@ from typing import Final
 
 import numpy as np
 
-from .check import cyclic_rows, malformed
 from .pairs import message_pairs
 from .rank_trace import Trace
 from .schema import CollectiveType, NodeType
-from .summary import untimed
+from .trace_summary import untimed
+from .validity import cyclic_rows, malformed
 from .wire import Ints
 
 __all__ = ["NOT_SENT", "OTHER_SIZE", "TraceFault", "faults", "message_faults", "rank_faults"]

@@ -19,10 +19,10 @@ import numpy as np
 from astranb.core.arrays import distinct, offsets, reversed_lists
 from astranb.core.errors import InputError
 
-from .check import check
 from .columns import Lists
 from .rank_trace import Trace
 from .schema import Node, NodeType
+from .validity import check
 from .wire import Ints
 
 if TYPE_CHECKING:

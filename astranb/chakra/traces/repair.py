@@ -15,11 +15,11 @@ from astranb.core.errors import InputError, TruncatedFile
 from astranb.core.file_formats import names_format
 from astranb.core.packed import unpacked_part
 
-from .check import cyclic_rows, ordered
 from .columns import Lists
 from .message import encode_node, framed
 from .rank_trace import Trace
 from .trace_file import MOST_BYTES, begins_as_text, read
+from .validity import cyclic_rows, ordered
 
 __all__ = ["read_part", "repaired"]
 

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from astranb.collectives.language.collective import collective_kind
+from astranb.collectives.language import collective_kind
 from astranb.core.errors import InputError, near
 from astranb.core.units import size_bytes
-from astranb.gpu import Preset, named_gpus, preset
+from astranb.gpu import Preset, named_gpus
 from astranb.infragraph import Infra, resolve
 
 from .candidate import LibraryCandidate, LibraryChoice
@@ -82,10 +82,10 @@ def library_choice(
     return _CHOOSERS[library or ("rccl" if view.amd else "nccl")](view, collective, count)
 
 
-def _one_gpu(infra: Infra, gpu: str | Path | Preset | None) -> str:
-    """Return the name of the preset of all GPUs."""
+def _one_gpu(infra: Infra, gpu: str | Path | Preset | None) -> str | Path:
+    """Return the name or file of all GPUs."""
     if gpu is not None:
-        return gpu.name if isinstance(gpu, Preset) else preset(gpu).name
+        return gpu.like or gpu.name if isinstance(gpu, Preset) else gpu
     names = sorted(set(named_gpus(infra)[0]))
     if len(names) > 1:
         what = f"no model of a library's choice for {' and '.join(names)} together"

@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
-from astranb.collectives.library.registry import Collective
+from astranb.collectives.library import Collective
 from astranb.core.units import format_bytes
 
 __all__ = ["LibraryCandidate", "LibraryChoice"]

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from math import ceil, inf
 from typing import Final, NamedTuple
 
-from astranb.collectives.language.fifo import BUFFER_BYTES, NCCL_STEPS
+from astranb.collectives.language import BUFFER_BYTES, NCCL_STEPS
 from astranb.core.errors import InputError
 from astranb.core.units import format_bytes
 

@@ -10,18 +10,17 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 import numpy as np
 
 from astranb.core.errors import InputError
+from astranb.hardware import read_gpu
 from astranb.infragraph import Infra, NodeGraph, NodeKind, family
 
 __all__ = ["LibraryView", "library_view"]
 
-_CAPABILITY: Final = {"v100": 70, "a100": 80, "h100": 90, "h200": 90, "h800": 90, "h20": 90, "gh200": 90}
-_CAPABILITY_10: Final = {"b100": 100, "b200": 100, "gb200": 100, "b300": 103, "gb300": 103}
-_AMD: Final = ("mi300x", "mi325x", "mi308x")
 _NVLINK_GBPS: Final = ((100, 40.1), (90, 20.6), (70, 20.0), (60, 18.0))  # of one link, by capability
 _XGMI_GBPS: Final = 48.0  # of one link of gfx94x
 _PCIE_GBPS: Final = {"pcie3": 12.0, "pcie4": 24.0, "pcie5": 48.0, "pcie6": 96.0}  # x16, as NCCL has them
@@ -92,8 +91,8 @@ class LibraryView:
         return self.links * self.link_GBps
 
 
-def library_view(infra: Infra, gpu: str) -> LibraryView:
-    """Derive what a library sees of an infrastructure whose GPUs are of one kind.
+def library_view(infra: Infra, gpu: str | Path) -> LibraryView:
+    """Derive what a library sees of an infrastructure whose GPUs are of one kind, given by name or file.
 
     Raises
     ------
@@ -101,27 +100,28 @@ def library_view(infra: Infra, gpu: str) -> LibraryView:
         The GPU's library is unknown, nodes differ in size, or GPUs have neither NVLink nor xGMI.
     """
     graph = infra.expand()
-    name = gpu.split("-", 1)[0]
-    capability = (_CAPABILITY | _CAPABILITY_10).get(name, 0)
-    if not capability and name not in _AMD:
-        what = f"no model of the library of GPU {gpu[:40]!r}"
-        raise InputError(what, where="library", hint="give an algorithm, or a GPU as h100-sxm or mi300x")
-    fast = np.array([family(link.type) in ("NVLink", "xGMI") for link in graph.links], bool)[graph.link]
+    device = read_gpu(gpu)
+    if "library" not in device.file.sections:
+        what = f"no model of the library of GPU {device.name!r}"
+        hint = "give an algorithm, or a section 'library' in the GPU's file"
+        raise InputError(what, where="library", hint=hint)
+    capability = device.library.compute_capability
+    fast = np.array([family(link.type) in ("NVLink", "xGMI") for link in graph.links], bool)[graph.edges.link]
     first = int(graph.gpus[0])
-    mine = fast & ((graph.a == first) | (graph.b == first)) & ~_touches(graph, NodeKind.CPU)
-    links = int(graph.lanes[mine].sum())
+    mine = fast & ((graph.edges.a == first) | (graph.edges.b == first)) & ~_touches(graph, NodeKind.CPU)
+    links = int(graph.edges.lanes[mine].sum())
     if not links:
         what = f"no model of a library's choice where {infra.name[:40]!r} joins GPUs without NVLink or xGMI"
         raise InputError(what, where="library", hint="give an algorithm")
-    ends = np.where(graph.a[mine] == first, graph.b[mine], graph.a[mine])
+    ends = np.where(graph.edges.a[mine] == first, graph.edges.b[mine], graph.edges.a[mine])
     nics, rate = _nics(graph)
     return LibraryView(
         len(graph.gpus),
         _per_node(graph, infra.name),
-        gpu,
+        device.name,
         capability,
         links,
-        bool((graph.kind[ends] == NodeKind.SWITCH).all()),
+        bool((graph.nodes.kind[ends] == NodeKind.SWITCH).all()),
         nics,
         rate,
         cpu=_cpu(graph),
@@ -129,12 +129,12 @@ def library_view(infra: Infra, gpu: str) -> LibraryView:
 
 
 def _touches(graph: NodeGraph, kind: NodeKind) -> np.ndarray:
-    found: np.ndarray = (graph.kind[graph.a] == kind) | (graph.kind[graph.b] == kind)
+    found: np.ndarray = (graph.nodes.kind[graph.edges.a] == kind) | (graph.nodes.kind[graph.edges.b] == kind)
     return found
 
 
 def _per_node(graph: NodeGraph, where: str) -> int:
-    sizes = set(Counter(graph.instance[graph.gpus].tolist()).values())
+    sizes = set(Counter(graph.nodes.instance[graph.gpus].tolist()).values())
     if len(sizes) > 1:
         what = f"nodes of {' and '.join(map(str, sorted(sizes)))} GPUs: no model of a library's choice"
         raise InputError(what, where=where, hint="give an algorithm")
@@ -143,20 +143,22 @@ def _per_node(graph: NodeGraph, where: str) -> int:
 
 def _nics(graph: NodeGraph) -> tuple[int, float]:
     """Return the NICs of the first node that lead out of it, and what one carries."""
-    node = int(graph.instance[graph.gpus[0]])
-    outward = graph.instance[graph.a] != graph.instance[graph.b]
-    ends = np.concatenate([graph.a[outward], graph.b[outward]])
-    ours = np.unique(ends[(graph.kind[ends] == NodeKind.NIC) & (graph.instance[ends] == node)])
+    node = int(graph.nodes.instance[graph.gpus[0]])
+    outward = graph.nodes.instance[graph.edges.a] != graph.nodes.instance[graph.edges.b]
+    ends = np.concatenate([graph.edges.a[outward], graph.edges.b[outward]])
+    ours = np.unique(ends[(graph.nodes.kind[ends] == NodeKind.NIC) & (graph.nodes.instance[ends] == node)])
     if not len(ours):
         return 0, 0.0
-    mine = (graph.a == ours[0]) | (graph.b == ours[0])
-    wire = int(graph.bandwidth_ab_Bps[mine & outward].sum()) / 1e9
-    slots = [_PCIE_GBPS.get(graph.links[number].type, wire) for number in graph.link[mine & ~outward]]
+    mine = (graph.edges.a == ours[0]) | (graph.edges.b == ours[0])
+    wire = int(graph.edges["bandwidth_Bps"][0][mine & outward].sum()) / 1e9
+    slots = [_PCIE_GBPS.get(graph.links[number].type, wire) for number in graph.edges.link[mine & ~outward]]
     return len(ours), min([wire, *slots])
 
 
 def _cpu(graph: NodeGraph) -> str:
     """Return the processor's vendor, by the link that joins the sockets."""
-    between = (graph.kind[graph.a] == NodeKind.CPU) & (graph.kind[graph.b] == NodeKind.CPU)
-    types = {graph.links[number].type for number in graph.link[between]}
+    between = (graph.nodes.kind[graph.edges.a] == NodeKind.CPU) & (
+        graph.nodes.kind[graph.edges.b] == NodeKind.CPU
+    )
+    types = {graph.links[number].type for number in graph.edges.link[between]}
     return "intel" if types & {*_INTEL} else "amd" if types & {*_AMD_CPU} else ""

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from astranb.collectives.language.program import Program
-from astranb.collectives.library.registry import Collective
+from astranb.collectives.language import Program
+from astranb.collectives.library import Collective
 from astranb.core.errors import InputError, near
 from astranb.core.state import require_bytes
-from astranb.net.shape import Shape
+from astranb.net import Shape
 
 from .low_latency import combine_low_latency, dispatch_low_latency
 from .normal import combine_normal, dispatch_normal

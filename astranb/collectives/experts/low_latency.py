@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from astranb.collectives.language.program import Block, Program, Semaphore
+from astranb.collectives.language import Block, Program, Semaphore
 
 from .tokens import Tokens
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from astranb.collectives.language.program import Block, Buffer, Program, Semaphore
+from astranb.collectives.language import Block, Buffer, Program, Semaphore
 
 from .tokens import Tokens
 

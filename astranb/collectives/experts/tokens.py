@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from astranb.collectives.language.layout import ChunkLayout
+from astranb.collectives.language import ChunkLayout
 
 from .routing import Routing
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from astranb.collectives.language.program import Program
+from astranb.collectives.language import Program
 from astranb.core.document import contents
 from astranb.core.errors import InputError
-from astranb.core.file_formats import names_format
+from astranb.core.file_formats import names_format, read_by_plugin
 
 from .msccl_xml import read_msccl_xml, write_msccl_xml
 from .mscclpp import read_mscclpp, write_mscclpp
@@ -17,14 +17,14 @@ from .tacos_csv import read_tacos
 __all__ = ["algorithm_of", "read_algorithm", "write_algorithm"]
 
 
-@names_format("plan", "MSCCL", "TACOS")
+@names_format("plan", "MSCCL", "TACOS", "algorithm")
 def read_algorithm(path: str | Path) -> Plan:
     """Read an algorithm from a file: an MSCCL++ execution plan, an MSCCL algorithm or a schedule of TACOS.
 
     Parameters
     ----------
     path : str or Path
-        JSON (MSCCL++), XML (MSCCL) or CSV (TACOS), recognized by the contents.
+        JSON (MSCCL++), XML (MSCCL) or CSV (TACOS), recognized by the contents; a plug-in may read others.
 
     Returns
     -------
@@ -56,7 +56,8 @@ def read_algorithm(path: str | Path) -> Plan:
     ...     read_algorithm(file).collective
     'all_gather'
     """
-    return algorithm_of(contents(path), path)
+    plan = read_by_plugin(path, "algorithm", Plan)
+    return algorithm_of(contents(path), path) if plan is None else plan
 
 
 def algorithm_of(data: bytes, path: str | Path) -> Plan:
@@ -64,16 +65,19 @@ def algorithm_of(data: bytes, path: str | Path) -> Plan:
     begins = data.removeprefix(b"\xef\xbb\xbf").lstrip()
     start = begins[:1]
     if begins.startswith(b"NPUs Count"):
-        return read_tacos(path, data)
-    if start == b"{":
-        return read_mscclpp(path, data)
-    if start == b"<":
-        return read_msccl_xml(path, data)
-    raise InputError(
-        "neither an MSCCL++ execution plan (JSON) nor an MSCCL algorithm (XML) nor a schedule of TACOS (CSV)",
-        where=str(path),
-        hint="such a file begins with {, < or NPUs Count",
-    )
+        plan = read_tacos(path, data)
+    elif start == b"{":
+        plan = read_mscclpp(path, data)
+    elif start == b"<":
+        plan = read_msccl_xml(path, data)
+    else:
+        raise InputError(
+            "neither an MSCCL++ execution plan (JSON) nor an MSCCL algorithm (XML) nor TACOS (CSV)",
+            where=str(path),
+            hint="such a file begins with {, < or NPUs Count",
+        )
+    plan.file = (Path(path).name, data)
+    return plan
 
 
 def write_algorithm(program: Program, path: str | Path) -> list[str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
 
-from astranb.collectives.language.program import Semaphore
+from astranb.collectives.language import Semaphore
 
 __all__ = ["NOWHERE", "NO_TARGET", "BlockSteps", "Message", "Place", "Step", "Thread", "Wire", "group"]
 

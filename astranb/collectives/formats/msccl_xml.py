@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from astranb.collectives.language.program import Block, Chunk, Operation, Origin, Program, Semaphore
-from astranb.collectives.lowering.messages import announced, pair
+from astranb.collectives.language import Block, Chunk, Operation, Origin, Program, Semaphore
+from astranb.collectives.lowering import announced, pair
 from astranb.core.document import contents
 from astranb.core.files import whole_file
 from astranb.core.xml import Tag, xml_document

@@ -23,7 +23,7 @@ from math import lcm
 from pathlib import Path
 from typing import Any
 
-from astranb.collectives.language.program import (
+from astranb.collectives.language import (
     SWITCH_READS,
     SWITCH_WRITES,
     Block,
@@ -33,7 +33,7 @@ from astranb.collectives.language.program import (
     Program,
     Semaphore,
 )
-from astranb.collectives.lowering.messages import pair
+from astranb.collectives.lowering import pair
 from astranb.core.document import DocumentNode, contents, parse_document
 from astranb.core.errors import near
 from astranb.core.files import whole_file

@@ -10,18 +10,18 @@ from itertools import count, groupby, product
 from math import gcd, lcm
 from typing import Any, Final, NamedTuple
 
-from astranb.collectives.language.collective import COLLECTIVES
-from astranb.collectives.language.program import (
+from astranb.collectives.language import (
+    COLLECTIVES,
     PROTOCOLS,
     Block,
     Chunk,
     Operation,
     Origin,
     Program,
+    ProgramError,
     Semaphore,
 )
-from astranb.collectives.language.source import ProgramError
-from astranb.collectives.proof.order import execute
+from astranb.collectives.proof import execute
 from astranb.core.errors import InputError, near
 from astranb.core.units import format_time
 
@@ -172,6 +172,8 @@ class Plan:
         How many waits for a semaphore are left out, because it does not start at 0.
     pipelines : list of Pipeline
         Its loops, numbered from 1.
+    file : tuple of (str, bytes), optional
+        The name and the contents of the file that it was read from.
     """
 
     name: str
@@ -189,6 +191,7 @@ class Plan:
     notes: list[str] = field(default_factory=list)
     credits: dict[Flag, int] = field(default_factory=dict)
     pipelines: list[Pipeline] = field(default_factory=list)
+    file: tuple[str, bytes] | None = field(default=None, init=False, repr=False, compare=False)
     _cut: int = field(default=1, init=False, repr=False, compare=False)  # for the size of the last program
     _loops: list[tuple[int, int]] = field(default_factory=list, init=False, repr=False, compare=False)
     channels = 1  # a plan has its own sets of thread blocks

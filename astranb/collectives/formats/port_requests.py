@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from astranb.collectives.language.program import Block, Operation, Program, Semaphore
-from astranb.collectives.lowering.messages import Pairing
+from astranb.collectives.language import Block, Operation, Program, Semaphore
+from astranb.collectives.lowering import Pairing
 from astranb.core.errors import InputError
 
 __all__ = ["PortRequest", "PortRequests", "Route"]

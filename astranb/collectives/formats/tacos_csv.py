@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from astranb.collectives.language.program import Chunk, Origin
+from astranb.collectives.language import Chunk, Origin
 from astranb.core.document import contents
 from astranb.core.errors import InputError
 from astranb.core.number_files import whole

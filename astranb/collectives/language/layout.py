@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from astranb.core.rules import require
+from astranb.core.encoded import require
 
 from .reduction import Reduction
 
@@ -62,7 +62,7 @@ class ChunkLayout:
     buffers: dict[tuple[str, str], np.ndarray] = field(default_factory=dict)
 
     def checked(self) -> ChunkLayout:
-        """Return it, or raise an error if it cannot be: a saved simulation may hold anything."""
+        """Return it; raise InputError if its tables do not fit together: a recipe may hold anything."""
         tables = {"inputs": self.inputs, "outputs": self.outputs, "first": self.first, "held": self.held}
         for name, table in {**tables, "places": self.places}.items():
             require(

@@ -19,8 +19,7 @@ import numpy as np
 from astranb.core.errors import InputError
 from astranb.core.progress import share
 from astranb.core.state import require_bytes
-from astranb.net.ring_orders import node_chains, ring_order
-from astranb.net.shape import Shape
+from astranb.net import Shape, node_chains, ring_order
 
 from .block import Block
 from .buffer import Buffer

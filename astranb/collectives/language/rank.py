@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from astranb.net.shape import Shape
+from astranb.net import Shape
 
 from .block import Block
 from .buffer import Buffer

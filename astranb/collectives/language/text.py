@@ -231,7 +231,7 @@ def _import(
 ) -> types.ModuleType:
     if module.partition(".")[0] not in _MODULES:
         raise InputError(f"a program cannot import {module!r}", hint=near(module, _MODULES))
-    return builtins.__import__(module, names, scope, wanted or (), level)
+    return builtins.__import__(module, names, scope, wanted or (), level)  # noqa: TID251 - as the program asks
 
 
 def line_of(error: BaseException, file: str) -> int | None:

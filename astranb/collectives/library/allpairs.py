@@ -8,8 +8,7 @@ scratch and to the output.
 
 from __future__ import annotations
 
-from astranb.collectives.language.fifo import Cut
-from astranb.collectives.language.program import PROTOCOLS, Program
+from astranb.collectives.language import PROTOCOLS, Cut, Program
 
 from .registry import algorithm
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from astranb.collectives.language.program import PROTOCOLS, Chunk, Program
+from astranb.collectives.language import PROTOCOLS, Chunk, Program
 
 from .registry import algorithm
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from astranb.collectives.language.program import PROTOCOLS, Block, Chunk, Program, Semaphore
+from astranb.collectives.language import PROTOCOLS, Block, Chunk, Program, Semaphore
 
 from .registry import algorithm
 

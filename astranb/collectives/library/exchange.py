@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from astranb.collectives.language.program import PROTOCOLS, Program
+from astranb.collectives.language import PROTOCOLS, Program
 
 from .registry import algorithm
 

@@ -6,7 +6,7 @@ Sources: FLUX (arXiv 2406.06858) and the asynchronous tensor parallelism of PyTo
 
 from __future__ import annotations
 
-from astranb.collectives.language.program import Chunk, Program, Rank, Semaphore
+from astranb.collectives.language import Chunk, Program, Rank, Semaphore
 from astranb.core.errors import InputError
 
 from .registry import Collective

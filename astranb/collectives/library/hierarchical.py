@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from astranb.collectives.language.fifo import Cut
-from astranb.collectives.language.program import Chunk, Chunks, Program
+from astranb.collectives.language import Chunk, Chunks, Cut, Program
 from astranb.core.errors import InputError
 
 from .registry import algorithm

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from astranb.collectives.language.program import Chunk, Program, Rank
+from astranb.collectives.language import Chunk, Program, Rank
 
 from .registry import algorithm
 

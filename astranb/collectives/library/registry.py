@@ -6,24 +6,30 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, TypeAlias
 
-from astranb.collectives.language.collective import COLLECTIVES, collective_kind
-from astranb.collectives.language.contract import Contract
-from astranb.collectives.language.fifo import POSTED_LINES, Cut, nccl_cut
-from astranb.collectives.language.layout import ChunkLayout
-from astranb.collectives.language.parameters import (
+from astranb.collectives.language import (
+    BYTES_PER_OPERATION,
+    COLLECTIVES,
+    POSTED_LINES,
+    ChunkLayout,
+    Contract,
+    Cut,
     ParameterValue,
+    Program,
     algorithm_name,
     bind_parameters,
+    check_protocol,
     check_values,
+    collective_kind,
+    nccl_cut,
     title_of,
     unwrapped,
 )
-from astranb.collectives.language.program import BYTES_PER_OPERATION, Program, check_protocol
-from astranb.collectives.lowering.packets import to_packets
+from astranb.collectives.lowering import to_packets
 from astranb.core.errors import AstranbError, InputError, near
+from astranb.core.plugins import Registry
 from astranb.core.state import require_bytes
 from astranb.core.units import size_bytes
-from astranb.net.shape import Shape
+from astranb.net import Shape
 
 __all__ = ["ALGORITHMS", "Algorithm", "Collective", "algorithm", "algorithms", "find"]
 
@@ -51,8 +57,13 @@ class Algorithm:
     any_chunks: bool = False
 
 
-ALGORITHMS: dict[tuple[str, str], Algorithm] = {}
-"""Every algorithm by (collective, name)."""
+ALGORITHMS: Registry[tuple[str, str], Algorithm] = Registry(
+    "algorithms",
+    Algorithm,
+    lambda one: (one.collective, one.name),
+    key_of=lambda name: tuple(name.partition(".")[::2]),
+)
+"""Every algorithm by (collective, name); the entry point of a plug-in is called ``collective.name``."""
 
 
 def algorithm(
@@ -112,12 +123,12 @@ def algorithm(
 
 
 def algorithms(collective: str | None = None) -> list[Algorithm]:
-    """List the algorithms of one collective or of all, ordered by collective."""
+    """List the algorithms of one collective or of all, ordered by collective; plug-ins are loaded."""
     return [
-        found
+        ALGORITHMS[key]
         for kind in COLLECTIVES
-        for found in ALGORITHMS.values()
-        if found.collective == kind and collective in (None, kind)
+        for key in ALGORITHMS
+        if key[0] == kind and collective in (None, kind)
     ]
 
 
@@ -127,7 +138,7 @@ def find(collective: str, name: str) -> Algorithm:
     try:
         return ALGORITHMS[collective, name]
     except KeyError:
-        names = [a.name for a in algorithms(collective)]
+        names = [known for kind, known in ALGORITHMS if kind == collective]
         raise InputError(f"{collective} has no algorithm {name!r}", hint=near(name, names)) from None
 
 
@@ -459,7 +470,8 @@ class Collective:
         for channel in range(channels):
             program.channel = channel
             try:
-                write(program)
+                with ALGORITHMS.running((name, str(self.algorithm))):
+                    write(program)
             except AstranbError:
                 raise
             except Exception as error:  # whatever a user's algorithm raises

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from astranb.collectives.language.program import Block, Program, Rank
+from astranb.collectives.language import Block, Program, Rank
 
 from .pull import Ends, exchanged
 from .registry import algorithm

@@ -6,7 +6,7 @@ crosses each GPU's link once in each direction, in a ring twice.
 
 from __future__ import annotations
 
-from astranb.collectives.language.program import Block, Program, Semaphore
+from astranb.collectives.language import Block, Program, Semaphore
 
 from .registry import algorithm
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
-from astranb.collectives.language.program import PROTOCOLS, Block, Buffer, Connection, Program, Semaphore
+from astranb.collectives.language import PROTOCOLS, Block, Buffer, Connection, Program, Semaphore
 
 from .registry import algorithm
 

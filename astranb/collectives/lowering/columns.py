@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from astranb.collectives.language.operation import BUFFERS, OPERATION_COLUMNS, unpack_flags, unpack_place
-from astranb.collectives.language.program import Program
+from astranb.collectives.language import BUFFERS, OPERATION_COLUMNS, Program, unpack_flags, unpack_place
 from astranb.core.errors import InputError
 
 __all__ = ["ChunkKeys", "ProgramColumns", "columns_of", "distinct"]

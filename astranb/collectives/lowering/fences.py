@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from astranb.collectives.language.operation import KINDS
-from astranb.collectives.language.program import Block
+from astranb.collectives.language import KINDS, Block
 from astranb.gpu import tables as t
 
 from .columns import ProgramColumns

@@ -10,20 +10,23 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from astranb.collectives.language.fifo import FIRST_SLOT, first_of_slot
-from astranb.collectives.language.layout import ChunkLayout
-from astranb.collectives.language.listing import in_order
-from astranb.collectives.language.program import (
+from astranb.collectives.language import (
     BUFFERS,
+    FIRST_SLOT,
     KINDS,
     SWITCH_READS,
     Block,
     Chunk,
+    ChunkLayout,
     Operation,
     Program,
+    ProgramError,
+    ProgramSource,
     TileShape,
+    first_of_slot,
+    in_order,
+    source_of,
 )
-from astranb.collectives.language.source import ProgramError, ProgramSource, source_of
 from astranb.core.arrays import reduce_at
 from astranb.core.errors import InputError
 from astranb.core.jit import Records

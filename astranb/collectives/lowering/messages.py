@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from astranb.collectives.language.program import Block, Chunk, Program, Semaphore
+from astranb.collectives.language import Block, Chunk, Program, Semaphore
 from astranb.core.errors import InputError
 
 __all__ = ["Pairing", "announced", "pair"]

@@ -18,8 +18,7 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from astranb.collectives.language.fifo import FIRST_SLOT
-from astranb.collectives.language.program import Block, Chunk, Operation, Program, Semaphore
+from astranb.collectives.language import FIRST_SLOT, Block, Chunk, Operation, Program, Semaphore
 from astranb.core.errors import InputError
 
 from .messages import announced, pair

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import TypeAlias
 
-from astranb.collectives.language.program import Block, Chunk
+from astranb.collectives.language import Block, Chunk
 
-from .contents import Data
+from .chunk_contents import Data
 from .fault import Flaw, Namer
 from .order import Clock, Execution, Order, Place, order_of
 

@@ -14,9 +14,8 @@ from hashlib import sha256
 
 import numpy as np
 
-from astranb.collectives.language.operation import BUFFERS, OPERATION_COLUMNS, pack_place, unpack_place
-from astranb.collectives.language.program import Block, Program
-from astranb.collectives.lowering.lower import Extents
+from astranb.collectives.language import BUFFERS, OPERATION_COLUMNS, Block, Program, pack_place, unpack_place
+from astranb.collectives.lowering import Extents
 from astranb.core.errors import InputError
 
 from .order import Slots

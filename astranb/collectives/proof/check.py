@@ -13,11 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from astranb.collectives.language.collective import COLLECTIVES, promised
-from astranb.collectives.language.layout import ChunkLayout
-from astranb.collectives.language.program import BUFFERS
-from astranb.collectives.language.reduction import Reduction
-from astranb.collectives.lowering.lower import Lowered
+from astranb.collectives.language import BUFFERS, COLLECTIVES, ChunkLayout, Reduction, promised
+from astranb.collectives.lowering import Lowered
 from astranb.core.arrays import reduce_at
 from astranb.core.errors import WrongResult
 from astranb.core.jit import Records

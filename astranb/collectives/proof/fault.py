@@ -6,9 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from astranb.collectives.language.listing import block_numbers
-from astranb.collectives.language.program import Block, Program
-from astranb.collectives.language.source import SourceLine
+from astranb.collectives.language import Block, Program, SourceLine, block_numbers
 from astranb.core.colours import OKABE_ITO
 from astranb.core.display import Displayed
 from astranb.core.svg import Path, Shape, SvgBox, Text, document

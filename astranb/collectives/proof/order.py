@@ -25,9 +25,8 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from astranb.collectives.language.fifo import FIRST_SLOT, first_of_slot
-from astranb.collectives.language.program import Block, Chunk, Program
-from astranb.collectives.lowering.fences import paces
+from astranb.collectives.language import FIRST_SLOT, Block, Chunk, Program, first_of_slot
+from astranb.collectives.lowering import paces
 from astranb.gpu.tables import ACKNOWLEDGED
 
 __all__ = ["Clock", "Execution", "Order", "Place", "ProgramMemory", "Slots", "execute", "order_of"]

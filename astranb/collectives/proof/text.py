@@ -6,13 +6,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from astranb.collectives.language.collective import COLLECTIVES
-from astranb.collectives.language.contract import Contract
-from astranb.collectives.language.parameters import ParameterValue, bind_parameters, check_values
-from astranb.collectives.language.program import Program
-from astranb.collectives.language.source import ProgramError, text_name
-from astranb.collectives.language.text import FORBIDDEN, compiled, line_of
-from astranb.collectives.library.registry import Collective
+from astranb.collectives.language import (
+    COLLECTIVES,
+    FORBIDDEN,
+    Contract,
+    ParameterValue,
+    Program,
+    ProgramError,
+    bind_parameters,
+    check_values,
+    compiled,
+    line_of,
+    text_name,
+)
+from astranb.collectives.library import Collective
 from astranb.core.deadline import OutOfTime, within
 from astranb.core.errors import InputError
 

@@ -22,22 +22,27 @@ from pathlib import Path
 
 import numpy as np
 
-from astranb.collectives.language.collective import COLLECTIVES, promised
-from astranb.collectives.language.program import Block, Chunk, Program, Semaphore
-from astranb.collectives.language.reduction import Reduction
-from astranb.collectives.language.source import ProgramError
-from astranb.collectives.library.registry import Collective
-from astranb.collectives.lowering.lower import Extents, check_packets
+from astranb.collectives.language import (
+    COLLECTIVES,
+    Block,
+    Chunk,
+    Program,
+    ProgramError,
+    Reduction,
+    Semaphore,
+    promised,
+)
+from astranb.collectives.library import Collective
+from astranb.collectives.lowering import Extents, check_packets
 from astranb.core.errors import InputError
-from astranb.gpu import preset
-from astranb.gpu.named import named_gpus
+from astranb.gpu import named_gpus, preset
 from astranb.infragraph import Infra, resolve
 from astranb.net import compile_fabric
 
 from .accesses import Accesses
 from .alike import one_of_each
 from .check import MIXED, NOTHING, fault_text
-from .contents import Data
+from .chunk_contents import Data
 from .fault import Faults, Flaw, Namer
 from .order import Execution, Order, Place, ProgramMemory, Slots, execute, order_of
 

@@ -183,12 +183,14 @@ def _links(
 def link_types(fabric: Fabric) -> tuple[list[str], np.ndarray]:
     """The types of links that there are, and which one each link is of."""
     graph = fabric.graph
-    usable = np.flatnonzero(graph.a != graph.b)
-    edge = np.repeat(usable, 2 * graph.lanes[usable].astype(np.int64))  # as compile_fabric lays them out
+    usable = np.flatnonzero(graph.edges.a != graph.edges.b)
+    edge = np.repeat(
+        usable, 2 * graph.edges.lanes[usable].astype(np.int64)
+    )  # as compile_fabric lays them out
     declared = [link.type for link in graph.links] or [""]
     names = sorted(set(declared))
     number = np.array([names.index(name) for name in declared])
-    return names, number[graph.link[edge]]
+    return names, number[graph.edges.link[edge]]
 
 
 def phase_times(engine: CacheLineState) -> tuple[np.ndarray, np.ndarray]:

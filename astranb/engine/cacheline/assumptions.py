@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from astranb.core.errors import InputError
-from astranb.gpu import Preset, named_gpus, preset
-from astranb.gpu.chosen import GpuChoice, chosen_preset, with_numbers
+from astranb.gpu import GpuChoice, Preset, chosen_preset, named_gpus, preset, with_numbers
 from astranb.infragraph import Infra
 from astranb.net import Fabric
 

@@ -9,8 +9,7 @@ import numpy as np
 from astranb.core.errors import InputError, near
 from astranb.engine.breakpoints import Breakpoint, ConditionField, unknown_kind
 from astranb.gpu.tables import EVENT_KINDS
-from astranb.net import Fabric
-from astranb.net.port import CLASSES
+from astranb.net import CLASSES, Fabric
 
 from .loop import RAW
 from .machine import CacheLineMachine

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from astranb.net.port import CLASSES
+from astranb.net import CLASSES
 
 from .paths import BUFFERS
 from .state import CacheLineState

@@ -16,14 +16,9 @@ from astranb.core.queue import ARGUMENTS, EVENT, LATER, new_queue
 from astranb.core.state import allocate, own, require_bytes
 from astranb.core.ticks import transfer_ps
 from astranb.core.units import format_bytes, format_time, time_ps
-from astranb.gpu import Preset
+from astranb.gpu import EMPTY, Preset
 from astranb.gpu import tables as t
-from astranb.gpu.cache import EMPTY
-from astranb.net import Fabric, Network
-from astranb.net.link import LINK
-from astranb.net.options import MULTIPATHS
-from astranb.net.port import ARBITRATIONS, CLASSES, QUEUE
-from astranb.net.rate import FLOW
+from astranb.net import ARBITRATIONS, CLASSES, FLOW, LINK, MULTIPATHS, QUEUE, Fabric, Network
 from astranb.workload.kernels import tile_of
 
 from .loop import CONTROL, OWNERS
@@ -104,10 +99,10 @@ def lower_for(
             compute_lines=network.compute_lines,
             launch_ps=launches_ps(presets, launch),
         )
-    if collective.size > first.hbm_bytes:  # before a program of so many steps is written
+    if collective.size > first.memory_bytes:  # before a program of so many steps is written
         raise InputError(
             f"a buffer of {format_bytes(collective.size)}, the memory of a {first.name} is "
-            f"{format_bytes(first.hbm_bytes)}",
+            f"{format_bytes(first.memory_bytes)}",
             where=collective.title,
             hint="reduce the size",
         )
@@ -126,8 +121,23 @@ def lower_for(
     )
     if program.flags and network.coalesce > 1:
         return lower_for(collective, presets, fabric, replace(network, coalesce=1), launch)
-    most = -(-program.lines_per_sm // network.coalesce)
-    return [p if p.max_outstanding >= most else p.but(max_outstanding=most) for p in chosen], program
+    return presets_for(program, presets, network), program
+
+
+def presets_for(program: Lowered, presets: Sequence[Preset], network: Network) -> list[Preset]:
+    """Return the presets of GPUs that run a program: lines coalesced, and as many under way as it asks for.
+
+    Parameters
+    ----------
+    program : Lowered
+    presets : sequence of Preset
+        As chosen.
+    network : Network
+    """
+    lines = 1 if program.flags else network.coalesce  # packets travel line by line
+    most = -(-program.lines_per_sm // lines)
+    chosen = (p.coalesced(lines) for p in presets)
+    return [p if p.max_outstanding >= most else p.but(max_outstanding=most) for p in chosen]
 
 
 def launches_ps(presets: Sequence[Preset], launch: str) -> list[int]:
@@ -196,10 +206,10 @@ def build(
     )
     for rank, preset in enumerate(presets):
         taken = int(program.lines[rank]) * preset.line_bytes
-        if taken > preset.hbm_bytes:
+        if taken > preset.memory_bytes:
             raise InputError(
                 f"the buffers of rank {rank} take {format_bytes(taken)}, the memory of a {preset.name} is "
-                f"{format_bytes(preset.hbm_bytes)}",
+                f"{format_bytes(preset.memory_bytes)}",
                 where=program.name,
                 hint="reduce the size",
             )

@@ -11,7 +11,7 @@ from astranb.chakra import IssueQueue, Lists
 from astranb.collectives import Collective, JoinedOperation, Program
 from astranb.core.errors import InputError
 from astranb.core.units import format_bytes
-from astranb.net.shape import Shape
+from astranb.net import Shape
 from astranb.workload.astrasim2 import (
     COLLECTIVE,
     COLLECTIVE_NAMES,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from astranb.collectives import BUFFERS, MIXED, NOTHING, Contents, Joined, Promise, contents, promise
-from astranb.collectives.language.fifo import index_name
+from astranb.collectives.language import index_name
 from astranb.core.arrays import reduce_at
 from astranb.core.errors import InputError, near
 from astranb.core.jit import Records

@@ -8,10 +8,9 @@ import numpy as np
 
 from astranb.collectives import Lowered
 from astranb.core.state import own
+from astranb.gpu import mark_stuck
 from astranb.gpu import tables as t
-from astranb.gpu.pause import mark_stuck
-from astranb.net import Fabric
-from astranb.net.port import CLASSES
+from astranb.net import CLASSES, Fabric
 
 from .machine import CacheLineMachine
 from .paths import block_name, gpu_path, link_name

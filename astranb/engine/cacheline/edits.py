@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
 from astranb.core.errors import InputError
-from astranb.core.ticks import MAX_RATE_BPS
-from astranb.core.units import bandwidth_Bps, format_bandwidth, time_ps
+from astranb.core.units import format_bandwidth, time_ps
 from astranb.engine.breakpoints import with_unit
 from astranb.engine.edits import RECORD, Edit, Parameter, checked_edit, parameters_of, yes_or_no
 from astranb.gpu import tables as t
+from astranb.infragraph import LINK_PROPERTIES, LinkProperty
 from astranb.net import Fabric
 
 from .faults import LAST_PS, bring_up, is_down, take_down
@@ -20,12 +20,23 @@ from .machine import CacheLineMachine
 from .occupancy import use_sms
 from .paths import SUMMED, TABLES, MachinePart, resolve
 
-__all__ = ["CHANGEABLE", "EFFECTS", "apply_edit", "lanes_of", "parameters", "read_edit", "switch_recording"]
+__all__ = [
+    "CHANGEABLE",
+    "EFFECTS",
+    "LINKS",
+    "apply_edit",
+    "lanes_of",
+    "parameters",
+    "read_edit",
+    "switch_recording",
+]
+
+LINKS = {one.column: one for one in LINK_PROPERTIES if one.changeable}
+"""Properties of links that can be changed, by their columns."""
 
 CHANGEABLE = {
     "link": {
-        "bandwidth": ("bandwidth_Bps", "bytes/s", "up to 9 TB/s a lane", "from one end to the other"),
-        "latency": ("latency_ps", "ps", "from 0", "first bit out to first bit in"),
+        **{one.name: (one.column, one.unit, one.limits, one.meaning) for one in LINKS.values()},
         "up": ("up", "", "yes or no", "no: messages wait until the link is up"),
     },
     "gpu": {
@@ -38,7 +49,7 @@ CHANGEABLE = {
         "sms": ("usable", "SMs", "1 to {sms}", "SMs that thread blocks may use"),
     },
 }
-"""Fields that a person may change: field, unit, limits, meaning. To add one, see docs/architecture.md."""
+"""Fields that a person may change: field, unit, limits, meaning."""
 
 EFFECTS = {
     "up": "now, for messages that have not entered it",
@@ -56,24 +67,25 @@ def parameters(part: MachinePart, machine: CacheLineMachine) -> list[Parameter]:
             down = [is_down(machine, link) for link in part.rows]
             return "no" if all(down) else f"{down.count(False)} of {len(down)} lanes" if any(down) else "yes"
         values = machine.tables[TABLES[part.kind]][field][list(part.rows)]
-        return with_unit(field, int(values.sum() if field in SUMMED else values[0]))
+        number = int(values.sum() if field in SUMMED else values[0])
+        return LINKS[field].text(number) if part.kind == "link" else with_unit(field, number)
 
     most = {"sms": int(machine.gpus[part.row].sms) if part.kind == "gpu" else 0}
     found = parameters_of(part, CHANGEABLE, written, EFFECTS)
     found = [replace(one, limits=one.limits.format(**most)) for one in found]
     if part.kind == "link" and len(part.rows) > 1:
-        meant = f"from one end to the other: {lanes_of(machine, part.rows)}"
+        meant = f"from one end to the other: {lanes_of(machine.links[list(part.rows)])}"
         found = [replace(one, meaning=meant) if one.path.endswith(".bandwidth") else one for one in found]
     return found
 
 
-def lanes_of(machine: CacheLineMachine, rows: Sequence[int]) -> str:
+def lanes_of(lanes: np.ndarray) -> str:
     """Write the lanes of a link and what each carries: ``5 lanes x 25 GB/s``."""
-    rates = machine.links["bandwidth_Bps"][list(rows)]
+    rates = lanes["bandwidth_Bps"]
     each = format_bandwidth(int(rates.min()))
     if rates.min() != rates.max():
         each += f" to {format_bandwidth(int(rates.max()))}"
-    return f"{len(rows)} lanes x {each}"
+    return f"{len(lanes)} lanes x {each}"
 
 
 def read_edit(
@@ -117,19 +129,25 @@ def _read(
         if not text.isdecimal() or not 1 <= int(text) <= most:
             raise InputError(f"a number of SMs must be 1 to {most}, got {value!r}", where=where)
         return int(text)
-    if field.endswith("_Bps"):
-        number = bandwidth_Bps(value, where=where) // len(place.rows)  # of each lane
-        if number > MAX_RATE_BPS:
-            raise InputError(f"{value!r} is too fast", where=where, hint="at most 9 TB/s a lane")
-        if number == 0:
-            hint = "take the link down: set('<link>.up', False)"
-            raise InputError("link bandwidth must be greater than zero", where=where, hint=hint)
-        return number
+    if place.kind == "link":
+        return _of_lane(LINKS[field], value, len(place.rows), where)
     number = time_ps(value, where=where)
     if number > LAST_PS:
         raise InputError(f"{value!r} is more than 26 days", where=where, hint="use a smaller time")
     if field == "issue_ps" and number == 0:
         raise InputError("the issue time must be greater than zero", where=where)
+    return number
+
+
+def _of_lane(one: LinkProperty, value: int | str, lanes: int, where: str) -> int:
+    """Read a link property for each lane; a number is in the property's own unit."""
+    number = int(one.read(value, where))
+    if one.summed:
+        if number < lanes * one.least:
+            hint = "take the link down: set('<link>.up', False)"
+            raise InputError(f"link {one.words} must be greater than zero", where=where, hint=hint)
+        number //= lanes
+    one.check(number, value, where)
     return number
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any, ClassVar, Self, cast
 
@@ -16,13 +16,13 @@ from astranb.core.units import format_time
 from astranb.engine import breakpoints
 from astranb.engine.breakpoints import Breakpoint
 from astranb.engine.critical_path import CriticalPath
-from astranb.engine.edits import REROUTE, Edit, Parameter, reroute_edit
-from astranb.engine.protocol import Rows
+from astranb.engine.edits import RECORD, REROUTE, Edit, Parameter, reroute_edit
+from astranb.engine.protocol import CollectiveFacts, LastEvent, Readable, Rows, Traits
 from astranb.engine.stops import TIME
 from astranb.engine.what_if import Change
 from astranb.gpu import tables as t
 from astranb.gpu.tables import EVENT_KINDS
-from astranb.net.port import CLASSES
+from astranb.net import CLASSES
 from astranb.workload.astrasim2 import PlacedJob
 
 from . import result
@@ -59,11 +59,23 @@ __all__ = ["CacheLineEngine"]
 class CacheLineEngine(CacheLineState):
     """A collective or workload of which every line of every load and store is simulated."""
 
-    kinds: ClassVar[Collection[str]] = EVENT_KINDS
-    quick = False
-    losses: ClassVar[Mapping[str, str]] = LOSSES
-    part_kinds: ClassVar[Collection[str]] = (*PARTS, "port", "buffer")
-    lost_per: ClassVar[Sequence[str]] = ("rank", "block")
+    traits: ClassVar = Traits(
+        slice_events=32_768,
+        replay_bytes=32,
+        quick=False,
+        event_kinds=EVENT_KINDS,
+        part_kinds=(*PARTS, "port", "buffer"),
+        losses=LOSSES,
+        lost_per=("rank", "block"),
+        shown=(
+            ("Phases: how long", "phases", "lasts_ps", False),
+            ("Links: time busy", "links", "busy_ps", True),
+            ("Links: bytes", "links", "bytes", True),
+            ("Links: time queued", "links", "queued_ps", True),
+            ("GPUs: end", "gpus", "end_ps", False),
+            ("GPUs: semaphore", "gpus", "semaphore_ps", False),
+        ),
+    )
     # What is only a function of the state.
     spans = spans_of
     memory = memory_of
@@ -72,26 +84,14 @@ class CacheLineEngine(CacheLineState):
     why = explain_wait
     search_path = search
     lost_time = lost_columns
-    by_line = by_line
-    by_phase = by_phase
     buffers = fullest
-    per_rank = result.per_rank
     bound = result.bound
     breakdown = result.breakdown
     headline = result.headline
     explain = result.explain
     tables = result.tables
 
-    shown: ClassVar[Sequence[tuple[str, str, str, bool]]] = (
-        ("Phases: how long", "phases", "lasts_ps", False),
-        ("Links: time busy", "links", "busy_ps", True),
-        ("Links: bytes", "links", "bytes", True),
-        ("Links: time queued", "links", "queued_ps", True),
-        ("GPUs: end", "gpus", "end_ps", False),
-        ("GPUs: semaphore", "gpus", "semaphore_ps", False),
-    )
-
-    def copy(self, *, record: bool = True) -> Self:
+    def copy(self, *, record: bool = True, show: bool = False) -> Self:
         """An independent engine in the same state, with or without its recording."""
         other = type(self)(
             self.infra,
@@ -102,18 +102,17 @@ class CacheLineEngine(CacheLineState):
             self.program,
             self.network,
             self.launch,
-            self.machine.copy(record=record),
+            self.machine.copy(record=record and not show),
             self.assumed,
             self.edits,
             self.late_ps,
+            self.notes,
+            self.given,
         )
-        other.recorder.most, other.recorder.most_bursts = self.recorder.most, self.recorder.most_bursts
-        return other
-
-    def replica(self) -> Self:
-        """A copy to look at the past in: it records nothing, and shows what this one has recorded."""
-        other = self.copy(record=False)
-        other.recorder = self.recorder
+        if show:
+            other.recorder = self.recorder
+        else:
+            other.recorder.most, other.recorder.most_bursts = self.recorder.most, self.recorder.most_bursts
         return other
 
     @property
@@ -123,12 +122,17 @@ class CacheLineEngine(CacheLineState):
             return None
         return self.work.name, self.work.size, self.program.ranks
 
-    @property
-    def bus_factor(self) -> float | None:
-        """The factor from algorithm to bus bandwidth: of a contract the given one, if there is one."""
-        if isinstance(self.work, Graph):
-            return None
-        return self.work.bus_factor(self.program.ranks)
+    @cached_property
+    def collective_facts(self) -> CollectiveFacts:
+        """Facts that the only collective is judged by; of a contract the factor that it gives."""
+        work, ranks = self.work, self.program.ranks
+        unchecked = "timed unchecked: the result may be wrong" if work.unchecked else ""
+        if isinstance(work, Graph):
+            return CollectiveFacts(unchecked_text=unchecked)
+        if not unchecked and isinstance(work, Collective) and work.name == "custom":
+            unchecked = "astranb does not know the result that a custom collective must have"
+        counted = work.counted_bytes(ranks, self.fabric.shape) if isinstance(work, Exchange) else {}
+        return CollectiveFacts(work.bus_factor(ranks), counted, unchecked)
 
     @property
     def roundings(self) -> tuple[int, str] | None:
@@ -136,24 +140,9 @@ class CacheLineEngine(CacheLineState):
         return roundings(self) if self.finished and not self.work.unchecked else None
 
     @property
-    def unchecked_text(self) -> str:
-        """Why the result of the only collective is compared with nothing; empty where it is compared."""
-        if self.work.unchecked:
-            return "timed unchecked: the result may be wrong"
-        custom = isinstance(self.work, Collective) and self.work.name == "custom"
-        return "astranb does not know the result that a custom collective must have" if custom else ""
-
-    @property
     def jobs(self) -> Sequence[PlacedJob]:
         """The jobs that run, where there are several."""
         return self.work.jobs if isinstance(self.work, Graph) else ()
-
-    @cached_property
-    def counted_bytes(self) -> Mapping[str, int]:
-        """Of an exchange of experts, the bytes of a rank by kind of link that its bandwidth is of."""
-        if isinstance(self.work, Exchange):
-            return self.work.counted_bytes(self.program.ranks, self.fabric.shape)
-        return {}
 
     # Stopping and changing ---------------------------------------------------
 
@@ -186,10 +175,10 @@ class CacheLineEngine(CacheLineState):
         found = breakpoints.found_at(point, self.owners)
         if found or point.at_ps is not None:
             return point.object, found
-        return point.object or self.concerned(), self.narrate()
+        return point.object or self._concerned(), self._inspector.narrate()
 
-    def readers(self, path: str) -> tuple[str, Mapping[str, Callable[[Any], float]]]:
-        """An object's full path, and what can be watched of it: the reader of each field, from a machine."""
+    def readable(self, path: str) -> Readable:
+        """Return the fields of an object for breakpoints and watches: all are simulated."""
         place = resolve(path, self.fabric, self.machine)
         rows = list(place.rows)
 
@@ -200,21 +189,15 @@ class CacheLineEngine(CacheLineState):
 
             return read
 
-        return place.path, {name: reader(name) for name in FIELDS.get(place.kind, ())}
-
-    def fields(self, path: str) -> Sequence[str]:
-        """Return the fields of an object that a condition may name."""
-        return FIELDS.get(resolve(path, self.fabric, self.machine).kind, ())
-
-    def recorded(self, path: str) -> Collection[str]:
-        """Nothing: all that can be watched is simulated."""
-        del path
-        return ()
+        names = FIELDS.get(place.kind, ())
+        return Readable(place.path, names, {name: reader(name) for name in names}, ())
 
     def read_edit(self, path: str, value: Any) -> Edit:
         """Check a change and make an edit of it."""
         if path == REROUTE:
             return reroute_edit(self.events, value, self.now_ps)
+        if path == RECORD:
+            return self._recording_switch(on=value != "off")
         return read_edit(self.events, path, value, self.fabric, self.machine)
 
     def apply(self, edit: Edit) -> None:
@@ -236,17 +219,19 @@ class CacheLineEngine(CacheLineState):
         InputError
             There is no room for a recording.
         """
+        edit = self._recording_switch(on=on)
+        return edit if bool(self.machine.recording.recorder[0].paused) == on else None
+
+    def _recording_switch(self, *, on: bool) -> Edit:
         if not self.recording:
             hint = "make it with Simulation(..., record=True)"
             raise InputError("this simulation has no room for a recording", where="record", hint=hint)
-        if bool(self.machine.recording.recorder[0].paused) != on:
-            return None
         return switch_recording(self.events, self.machine, on=on)
 
     def unrecorded(self, switches: Sequence[Edit]) -> list[tuple[int, int]]:
         """Intervals of simulated time, in ps, of which nothing was recorded."""
-        recorder, now_ps = self.machine.recording.recorder[0], self.now_ps
-        gaps = [(0, int(recorder.since_ps) if recorder.on else now_ps)]
+        now_ps = self.now_ps
+        gaps = [] if self.recording else [(0, now_ps)]
         off_ps = -1
         for edit in switches:
             if edit.number:
@@ -266,12 +251,12 @@ class CacheLineEngine(CacheLineState):
             raise InputError(f"{link!r} is not a link", where="take_down", hint="write A->B or A->B#k")
         return [link, f"{b}->{a}{hash_}{lane}"] if both else [link]
 
-    def rewinding(self) -> None:
-        """Time is about to go back: the recording keeps a mark."""
+    def rewinding(self) -> Callable[[], None]:
+        """Keep a mark in the recording; the tracks of timelines go back, too."""
         self.recorder.mark()
+        return self._rewind_tracks
 
-    def rewound(self) -> None:
-        """Time has gone back: so do the tracks of timelines."""
+    def _rewind_tracks(self) -> None:
         for one in self._tracks.values():
             one.rewound()
 
@@ -298,28 +283,24 @@ class CacheLineEngine(CacheLineState):
         """Every number of an object, with units in the names."""
         return numbers(self, resolve(path, self.fabric, self.machine))
 
-    def narrate(self) -> str:
-        """Describe in one line what happened last."""
-        return self._inspector.narrate()
-
-    def last_phase(self) -> tuple[str, int, int]:
-        """Name, start and end of the phase that ended last; no name before the first one has ended."""
-        phases = self.machine.phases
+    def last_event(self) -> LastEvent:
+        """Describe the last event, and the last phase; no phase before the first one has ended."""
+        phases, phase = self.machine.phases, ("", 0, 0)
         ended = np.flatnonzero((phases["left"] == 0) & (phases["ended_ps"] >= 0))
-        if not len(ended):
-            return "", 0, 0
-        last = int(ended[np.argmax(phases["ended_ps"][ended])])
-        name = str(self.program.phase_names[last])
-        return name, int(phases["started_ps"][last]), int(phases["ended_ps"][last])
+        if len(ended):
+            last = int(ended[np.argmax(phases["ended_ps"][ended])])
+            name = str(self.program.phase_names[last])
+            phase = name, int(phases["started_ps"][last]), int(phases["ended_ps"][last])
+        return LastEvent(self._inspector.narrate(), self._concerned(), phase)
+
+    def _concerned(self) -> str:
+        """Path of what the last event was about; empty at the start."""
+        clock = self.machine.clock[0]
+        return self._object_of(int(clock.last_kind), int(clock.last_arg)) if clock.events else ""
 
     def request_text(self, number: int) -> str:
         """Describe a line under way, and where it is."""
         return self._inspector.request_text(number)
-
-    def concerned(self) -> str:
-        """Path of what the last event was about; empty at the start."""
-        clock = self.machine.clock[0]
-        return self._object_of(int(clock.last_kind), int(clock.last_arg)) if clock.events else ""
 
     def check(self, why: int) -> None:
         """Raise an error where the run cannot go on, or not before ``NEVER``, or has ended wrongly."""
@@ -391,7 +372,7 @@ class CacheLineEngine(CacheLineState):
         reason = "cache lines have no chunks and dimensions: fidelity='congestion' simulates messages"
         found = dict.fromkeys(("collectives", "dimensions", "layers"), reason)
         found["critical_path"] = "it takes a replay: call critical_path()"
-        if isinstance(self.work, Collective) and self.bus_factor is None:
+        if isinstance(self.work, Collective) and self.collective_facts.bus_factor is None:
             found["busbw_Bps"] = "the contract gives no factor: Contract(busbw=...)"
         found["memory"] = "only steps of transformers, by messages, say what ranks hold in memory"
         if not self.program.source.known:
@@ -399,6 +380,10 @@ class CacheLineEngine(CacheLineState):
         if not isinstance(self.work, Graph):
             found["operations"] = "one collective runs: its parts are in the table ops"
         return found
+
+    def by_program(self, part: str, path: CriticalPath | None = None) -> Rows:
+        """Time of thread blocks, and of a critical path, by line or phase of the program."""
+        return (by_line if part == "line" else by_phase)(self, path)
 
     def trace_events(self, written: dict[str, Any], **options: Any) -> Iterator[dict[str, Any]]:
         """Events of a Perfetto trace."""
@@ -458,7 +443,7 @@ class CacheLineEngine(CacheLineState):
     def _ranks_compared(self) -> Rows:
         return [
             {"rank": r["rank"], **{name: value for name, value in r.items() if name.endswith("_ps")}}
-            for r in self.per_rank()
+            for r in result.per_rank(self)
         ]
 
     def _causes_compared(self) -> Rows:
@@ -467,18 +452,31 @@ class CacheLineEngine(CacheLineState):
 
     # Files -------------------------------------------------------------------
 
-    def saved(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """Return what a file has to hold beside the machine's tables."""
-        from .store import saved
+    def made(self) -> dict[str, list[np.ndarray]]:
+        """Return the links of the infrastructure, and the program of what runs."""
+        program = self.program
+        return {
+            "the links of the infrastructure": [self.fabric.links],
+            f"the program of {self.work.title}": [program.ops, program.operands, program.slices],
+        }
 
-        return saved(self)
+    def tables_now(self) -> dict[str, np.ndarray]:
+        """Return all tables by name, those of the recording included."""
+        recorder = np.array([self.recorder.most, self.recorder.most_bursts], np.int64)
+        return {**self._tables(), "most": recorder}
 
-    @classmethod
-    def loaded(
-        cls, inputs: Mapping[str, Any], data: Mapping[str, np.ndarray], edits: list[Edit]
-    ) -> tuple[Self, Callable[[], None]]:
-        """Make an engine at its start of what :meth:`saved` gave, and what enters the saved state."""
-        from .store import loaded
+    def enter_tables(self, tables: Mapping[str, np.ndarray]) -> bool:
+        """Continue from such tables; False where they are of another layout, and nothing was done."""
+        now = self.tables_now()
+        layout = {name: (table.dtype, table.shape) for name, table in now.items()}
+        if {name: (table.dtype, table.shape) for name, table in tables.items()} != layout:
+            return False
+        for name, table in self._tables().items():
+            table[...] = tables[name]
+        self.recorder.most, self.recorder.most_bursts = tables["most"].tolist()
+        return True
 
-        engine, enter = loaded(inputs, data, edits, cls)
-        return engine, enter
+    def _tables(self) -> dict[str, np.ndarray]:
+        recorded = self.machine.recording._asdict()
+        recorded = {f"recording/{name}": table for name, table in recorded.items() if name != "trace"}
+        return {name: np.asarray(table) for name, table in {**self.machine.tables, **recorded}.items()}

@@ -7,9 +7,7 @@ from typing import Any
 import numpy as np
 
 from astranb.core.units import format_bandwidth, format_time
-from astranb.net import Fabric
-from astranb.net.link import INJECTS, MARKS, PAUSES
-from astranb.net.port import CLASSES
+from astranb.net import CLASSES, INJECTS, MARKS, PAUSES, Fabric
 
 from .machine import CacheLineMachine
 

@@ -12,10 +12,8 @@ import numpy as np
 from astranb.core.queue import ARGUMENTS, live, refill
 from astranb.core.units import format_time
 from astranb.gpu import tables as t
-from astranb.gpu.wire import wire_size
-from astranb.net import Fabric
-from astranb.net.link import NEVER
-from astranb.net.port import CLASSES
+from astranb.gpu import wire_size
+from astranb.net import CLASSES, NEVER, Fabric
 
 from .machine import CacheLineMachine
 from .recording import record_busy, record_flight

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from astranb.collectives import BUFFERS
-from astranb.collectives.language.fifo import index_name
+from astranb.collectives.language import index_name
 from astranb.core.units import format_bandwidth, format_bytes, format_time
+from astranb.gpu import channel_of, slice_of
 from astranb.gpu import tables as t
-from astranb.gpu.travel import channel_of, slice_of
-from astranb.net.port import CLASSES
+from astranb.infragraph import LINK_PROPERTIES, LinkProperty
+from astranb.net import CLASSES
 
 from .edits import lanes_of
 from .ethernet import describe_event, link_rows
@@ -383,18 +384,14 @@ class Inspector:
     def _link(self, place: MachinePart) -> _Found:
         machine, fabric, now = self._engine.machine, self._engine.fabric, max(1, self._engine.now_ps)
         rows = machine.links[list(place.rows)]
-        rate = format_bandwidth(int(rows["bandwidth_Bps"].sum()))
         flying = self._on_links(place.rows)
-        gap_ps = int(rows["gap_ps"][0])
         down = [link for link in place.rows if is_down(machine, link)]
         queue = ("queue now", format_time(max(0, int(rows["free_at_ps"].max()) - self._engine.now_ps)))
         if down:
             waiting = sum(len(waiting_at(machine, link)) for link in down)
             queue = ("down", f"{len(down)} of {len(rows)} lanes, and {waiting:,} lines wait")
         state = [
-            ("bandwidth", f"{rate} ({lanes_of(machine, place.rows)})" if len(rows) > 1 else rate),
-            ("latency", format_time(int(rows["latency_ps"][0]))),
-            *([("packets a second", f"{1e6 / gap_ps:,.4g} million")] if gap_ps else []),
+            *((one.label, _link_text(one, rows)) for one in LINK_PROPERTIES if _is_shown(one, rows)),
             ("utilisation so far", f"{utilisation(self._engine, place.rows):.1%}"),
             ("messages", f"{int(rows['messages'].sum()):,}"),
             ("bytes with headers", format_bytes(int(rows["bytes"].sum()))),
@@ -428,13 +425,24 @@ class Inspector:
             ("lanes out", len(out)),
             ("lines passed", f"{int(machine.links['messages'][out].sum()):,}"),
             ("mean utilisation of lanes out", f"{utilisation(self._engine, out):.1%}"),
-            ("forwarding latency", format_time(int(fabric.graph.forward_ps[place.row]))),
+            ("forwarding latency", format_time(int(fabric.graph.nodes.forward_ps[place.row]))),
         ]
         seen: dict[str, None] = {}
         for link in out:
             seen.setdefault(fabric.name(int(link)).partition("#")[0])
         children = [{"path": name, "text": name} for name in seen]
         return state, self._on_links(tuple(int(x) for x in into)), children
+
+
+def _is_shown(one: LinkProperty, lanes: np.ndarray) -> bool:
+    return bool(one.label) and int(lanes[one.column][0]) != one.hidden
+
+
+def _link_text(one: LinkProperty, lanes: np.ndarray) -> str:
+    """Write a property of a link; of several lanes the sum, and what each carries."""
+    if one.summed and len(lanes) > 1:
+        return f"{one.text(int(lanes[one.column].sum()))} ({lanes_of(lanes)})"
+    return one.text(int(lanes[one.column][0]))
 
 
 def slice_row(machine: CacheLineMachine, rank: int, line: int) -> int:
@@ -455,7 +463,7 @@ def numbers(engine: CacheLineState, place: MachinePart) -> dict[str, Any]:
         return {
             "node": place.row,
             "kind": graph.kind_name(place.row),
-            "forward_ps": int(graph.forward_ps[place.row]),
+            "forward_ps": int(graph.nodes.forward_ps[place.row]),
         }
     if place.kind == "instance":
         return {"nodes": len(place.rows)}

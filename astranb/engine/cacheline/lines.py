@@ -11,9 +11,9 @@ import numpy as np
 from astranb.core.queue import ARGUMENTS, live
 from astranb.core.ticks import transfer_ps
 from astranb.core.units import format_time
+from astranb.gpu import least_wire_ps, wire_size
 from astranb.gpu import tables as t
-from astranb.gpu.wire import least_wire_ps, wire_size
-from astranb.net.port import CLASSES
+from astranb.net import CLASSES
 
 from .machine import CacheLineMachine, busy_until
 from .paths import block_path, gpu_path, link_name

@@ -16,21 +16,35 @@ from astranb.core.jit import Records, kernel
 from astranb.core.queue import EVENT, LATER, SEQUENCES, SLOT, EventQueue, arg_of, kind_of, open_slot, pop
 from astranb.engine.conditions import check_conditions
 from astranb.engine.stops import BREAK, DEADLOCK, ENDED, EXHAUSTED, REACHED, STEPS, TIME
+from astranb.gpu import (
+    at_switch,
+    begin,
+    channel_of,
+    come,
+    come_back,
+    end_route,
+    has_buffer_deadlock,
+    issue,
+    launch,
+    least_wire_ps,
+    leave,
+    look_again,
+    next_link,
+    offer,
+    onward,
+    pass_fence,
+    pick,
+    reach_hbm,
+    reach_l2,
+    release_message,
+    slice_of,
+    take_cnp,
+    take_frame,
+    wire_size,
+)
 from astranb.gpu import tables as t
-from astranb.gpu.block import begin, launch, pass_fence
-from astranb.gpu.entrance import come, end_route, offer, pick
-from astranb.gpu.flow import release_message, take_cnp
-from astranb.gpu.issue import issue, leave
-from astranb.gpu.memory import reach_hbm, reach_l2
-from astranb.gpu.pause import has_buffer_deadlock, take_frame
-from astranb.gpu.response import come_back
-from astranb.gpu.switch import at_switch
 from astranb.gpu.tables import Machine
-from astranb.gpu.travel import channel_of, next_link, onward, slice_of
-from astranb.gpu.wire import least_wire_ps, look_again, wire_size
-from astranb.net.link import LINK, NEVER, apply_fault, cross, head_ps
-from astranb.net.port import QUEUE
-from astranb.net.rate import FLOW, ROCE
+from astranb.net import FLOW, LINK, NEVER, QUEUE, ROCE, apply_fault, cross, head_ps
 
 from .matching import POINT, match_event
 from .recording import (

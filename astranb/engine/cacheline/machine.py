@@ -11,7 +11,7 @@ from astranb.core.jit import Records
 from astranb.core.queue import EventQueue, live
 from astranb.core.state import allocate, digest, own
 from astranb.gpu.tables import Machine
-from astranb.net.link import NEVER
+from astranb.net import NEVER
 
 from .loop import ENTRY, RAW
 from .recording import Recording

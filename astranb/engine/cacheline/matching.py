@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from astranb.core.jit import Records, kernel
+from astranb.gpu import channel_of, class_of, next_link, slice_of
 from astranb.gpu import tables as t
-from astranb.gpu.entrance import class_of
 from astranb.gpu.tables import Machine
-from astranb.gpu.travel import channel_of, next_link, slice_of
-from astranb.net.port import CLASSES
+from astranb.net import CLASSES
 
 __all__ = ["CONDITION", "POINT", "match_event"]
 

@@ -44,7 +44,7 @@ class BufferContent:
         Whether no operation of the program will write it any more.
     by_line : bool
         Whether each line is known; else only how many lines of a slice have arrived, and they are
-        shown as its first ones: in a run too large to record every line, and after one was loaded.
+        shown as its first ones, in a run too large to record every line.
     """
 
     slices: np.ndarray

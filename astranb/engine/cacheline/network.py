@@ -6,12 +6,9 @@ from typing import TYPE_CHECKING
 
 from astranb.core.errors import InputError
 from astranb.core.state import allocate
+from astranb.gpu import FRAMES
 from astranb.gpu import tables as t
-from astranb.gpu.pause import FRAMES
-from astranb.net import Fabric, Network
-from astranb.net.link import INSIDE, PAUSES
-from astranb.net.port import CLASSES
-from astranb.net.roce import roce_row
+from astranb.net import CLASSES, INSIDE, PAUSES, Fabric, Network, roce_row
 
 if TYPE_CHECKING:
     from astranb.core.jit import Records

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from astranb.core.queue import EventQueue, fill, refill
-from astranb.gpu import Preset
+from astranb.gpu import Preset, count_taken
 from astranb.gpu import tables as t
-from astranb.gpu.block import count_taken
 
 from .faults import events_of
 from .machine import CacheLineMachine

@@ -10,9 +10,8 @@ import numpy as np
 
 from astranb.core.errors import InputError, near
 from astranb.gpu import tables as t
-from astranb.net import Fabric
-from astranb.net.link import LINK
-from astranb.net.port import CLASSES
+from astranb.infragraph import LINK_PROPERTIES
+from astranb.net import CLASSES, LINK, Fabric
 
 from .groups import links_between, nodes_of
 from .machine import CacheLineMachine
@@ -83,7 +82,8 @@ FIELDS: Mapping[str, tuple[str, ...]] = {
 
 SUMMED = frozenset(
     {
-        *("busy_ps", "queued_ps", "messages", "bytes", "bandwidth_Bps", "marked", "pauses", "paused_ps"),
+        *(one.column for one in LINK_PROPERTIES if one.summed),
+        *("busy_ps", "queued_ps", "messages", "bytes", "marked", "pauses", "paused_ps"),
         *("waiting", "credits", "joined", "stored", "frames"),
     }
 )
@@ -252,7 +252,7 @@ def _ports(fabric: Fabric, node: int) -> list[tuple[int, ...]]:
 def object_names(fabric: Fabric) -> Iterator[str]:
     """Yield the paths of what has no owner: GPUs, nodes, instances, links."""
     yield from (f"gpu[{rank}]" for rank in range(len(fabric.gpus)))
-    nodes = [fabric.graph.name(node) for node in range(len(fabric.graph.forward_ps))]
+    nodes = [fabric.graph.name(node) for node in range(len(fabric.graph.nodes.forward_ps))]
     yield from (
         name for name in dict.fromkeys(".".join(n.split(".")[:2]) for n in nodes) if name not in nodes
     )

@@ -8,7 +8,7 @@ import numpy as np
 
 from astranb.core.units import format_time
 from astranb.gpu import tables as t
-from astranb.net.port import CLASSES
+from astranb.net import CLASSES
 
 from .paths import MachinePart, block_name, block_path
 from .recorder import FLIGHT_KINDS

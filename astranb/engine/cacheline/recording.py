@@ -69,7 +69,6 @@ RECORDER = np.dtype(
     [
         ("on", "i8"),  # 1: the run is recorded
         ("paused", "i8"),  # 1: recording is switched off for now
-        ("since_ps", "i8"),  # nothing earlier is recorded: a loaded simulation begins here
         ("flights", "i8"),  # ever recorded; the ring holds the last ones
         ("bin_ps", "i8"),  # width of a bin of activity
         ("bins", "i8"),  # bins a row

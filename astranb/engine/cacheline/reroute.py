@@ -25,12 +25,9 @@ import numpy as np
 from astranb.core.jit import Records
 from astranb.core.queue import new_queue, refill
 from astranb.core.state import allocate, own
+from astranb.gpu import free_buffer, go_on, wire_size
 from astranb.gpu import tables as t
-from astranb.gpu.pause import go_on
-from astranb.gpu.wire import free_buffer, wire_size
-from astranb.net import Fabric
-from astranb.net.link import NEVER
-from astranb.net.port import CLASSES
+from astranb.net import CLASSES, NEVER, Fabric
 
 from .faults import entered, events_of, starts_of
 from .machine import CacheLineMachine
@@ -114,7 +111,7 @@ class _Reroute:
     # Requests under way ------------------------------------------------------
 
     def choose_routes(self) -> None:
-        """Return requests under way other routes, where theirs are broken or their operand's have changed."""
+        """Reroute requests under way whose routes are broken or whose operand's have changed."""
         m = self._machine
         self._waiting = self._take_off()
         broken_before = np.concatenate([[0], np.cumsum(self._down[np.array(self._links, np.int64)])])

@@ -12,10 +12,10 @@ from astranb.collectives import Joined
 from astranb.core.units import format_bandwidth, format_bytes, format_time
 from astranb.engine.critical_path import CriticalPath
 from astranb.engine.jobs import job_rows
-from astranb.engine.operations.about import KINDS
-from astranb.engine.operations.spans import divide, rank_columns, tracks_of
+from astranb.engine.operations import KINDS, divide, rank_columns, tracks_of
 from astranb.engine.protocol import Bound
 from astranb.gpu import tables as t
+from astranb.infragraph import LINK_PROPERTIES
 from astranb.workload.astrasim2 import COLLECTIVE, COLLECTIVE_NAMES, DELAY
 
 from .critical_path import CAUSES
@@ -145,8 +145,7 @@ def links(engine: CacheLineState) -> list[dict[str, Any]]:
     return [
         {
             "link": fabric.name(number),
-            "bandwidth_Bps": int(row["bandwidth_Bps"]),
-            "latency_ps": int(row["latency_ps"]),
+            **{one.column: int(row[one.column]) for one in LINK_PROPERTIES if one.in_tables},
             "messages": int(row["messages"]),
             "bytes": int(row["bytes"]),
             "busy_ps": int(row["busy_ps"]),

@@ -14,10 +14,7 @@ from astranb.core.jit import Records
 from astranb.core.state import allocate, own
 from astranb.gpu import Preset
 from astranb.gpu import tables as t
-from astranb.net import Fabric
-from astranb.net.link import INJECTS, LINK
-from astranb.net.rate import FLOW, ONE
-from astranb.net.routes import Routes
+from astranb.net import FLOW, INJECTS, LINK, ONE, Fabric, Routes
 
 __all__ = [
     "RemoteOperands",

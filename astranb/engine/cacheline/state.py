@@ -18,7 +18,7 @@ from astranb.gpu import Preset
 from astranb.infragraph import Infra
 from astranb.net import Fabric, Network
 
-from .build import MachinePlan, build, lower_for
+from .build import MachinePlan, build, lower_for, presets_for
 from .deadlock import explain_deadlock
 from .faults import LAST_PS, any_down, explain_stranded, stranded
 from .machine import CacheLineMachine, state_hash
@@ -72,12 +72,15 @@ class CacheLineState:
     edits : sequence of Edit
     late_ps : sequence of int
         How late each rank starts; empty: none does.
+    notes : sequence of str
+        Those of ``assumed`` that are about the GPUs.
+    given : Lowered, optional
+        The program, where it was given and not lowered from ``work``.
     """
 
     fidelity = "cacheline"
     units: ClassVar[Mapping[str, str]] = UNITS
-    slice_events = 32_768
-    replay_bytes = 32
+    shortcut = None
     as_of_ps = -1
 
     def __init__(
@@ -94,7 +97,10 @@ class CacheLineState:
         assumed: Sequence[str] = (),
         edits: Sequence[Edit] = (),
         late_ps: Sequence[int] | np.ndarray = (),
+        notes: Sequence[str] = (),
+        given: Lowered | None = None,
     ) -> None:
+        self.notes, self.given = tuple(notes), given
         self.infra, self.work, self.fabric, self.program = infra, work, fabric, program
         self.chosen, self.presets, self.network, self.launch = list(chosen), list(presets), network, launch
         self.machine, self.assumed, self.edits = machine, list(assumed), list(edits)
@@ -115,8 +121,11 @@ class CacheLineState:
         notes: Sequence[str] = (),
         record: bool = True,
         memory_bytes: int | None = None,
+        given: Lowered | None = None,
     ) -> Self:
         """Lay out a machine at its start.
+
+        With ``given``, the program is not lowered from ``work`` but is this one.
 
         Raises
         ------
@@ -128,7 +137,10 @@ class CacheLineState:
         with building(f"{work.title} on {len(chosen):,} GPUs"):
             if isinstance(work, Collective):
                 work = work.on_ranks(len(chosen))
-            presets, program = lower_for(work, chosen, fabric, network, launch)
+            if given is None:
+                presets, program = lower_for(work, chosen, fabric, network, launch)
+            else:
+                presets, program = presets_for(given, chosen, network), given
             plan = MachinePlan(fabric, presets, program, network, launch, late_ps)
             machine, more = build(plan, record=record, memory_bytes=memory_bytes)
         assumed = [*fabric.assumed, *notes, *more]
@@ -144,6 +156,8 @@ class CacheLineState:
             machine,
             assumed,
             late_ps=late_ps,
+            notes=notes,
+            given=given,
         )
 
     # What is now -------------------------------------------------------------
@@ -209,14 +223,6 @@ class CacheLineState:
         self.machine = self.machine.resized(sizes)
 
     @property
-    def begins_anew(self) -> bool:
-        """Whether it is at a start that can be made again: here it is kept as a copy."""
-        return False
-
-    def begin_anew(self) -> None:
-        """Do nothing: the start is kept as a copy."""
-
-    @property
     def state_bytes(self) -> int:
         """Bytes of the simulated state."""
         return self.machine.state_bytes
@@ -224,10 +230,6 @@ class CacheLineState:
     def digest(self) -> str:
         """Hash everything simulated (32 hex digits); the recording is no part of it."""
         return state_hash(self.machine)
-
-    def finish(self) -> bool:
-        """Do nothing: there is no faster method than to handle one event after another."""
-        return False
 
     def go(self, *, steps: int, closely: bool, until_ps: int | None = None, **most: int) -> int:
         """Handle events up to the limits, which count from the start of the run."""
@@ -285,7 +287,7 @@ class CacheLineState:
                 _PROOF_S,
                 lambda: verify(program, self.work.name, root=self.work.root, most=1),
             )
-        except (InputError, OutOfTime):  # the function of a saved run is not saved
+        except (InputError, OutOfTime):  # a recipe holds no functions
             return ""
         # The first fault, and how it may be read; that the result is wrong is said already.
         faults = [flaw for flaw in flaws if flaw.kind not in ("result", "more")]

@@ -15,7 +15,7 @@ from astranb.engine.what_if import Change, factor_of
 from astranb.gpu import tables as t
 
 from .critical_path import WAITS, LinePath, LineSegment
-from .edits import parameters, read_edit
+from .edits import CHANGEABLE, parameters, read_edit
 from .paths import resolve
 from .state import CacheLineState
 
@@ -34,8 +34,6 @@ _FIELDS = {
 }
 """Fields that may be changed, and the causes whose time follows them."""
 _LINK = ("bandwidth", "latency")
-_RUN_ONLY = ("up", "sms")
-"""Fields whose change is too large for an estimate: it is run."""
 _REBUILT = ("launch", "start")
 """Fields that are fixed when a run begins: a change needs another run."""
 
@@ -79,13 +77,11 @@ class LineQuestion:
             place = resolve(head or path, fabric, machine)
             self.kind, self.rows = place.kind, place.rows
             if self.kind not in ("link", "gpu") or self.field not in _FIELDS:
-                if self.field not in _RUN_ONLY:
-                    read_edit(0, self.path, "1 ns", fabric, machine)  # reports what is wrong
                 self.edit = replace(read_edit(0, self.path, self.value, fabric, machine), at_ps=0)
                 found = {one.path: one.value for one in parameters(place, machine)}
                 self.now = found[self.edit.path]
                 return
-        self.column = "bandwidth_Bps" if self.field == "bandwidth" else f"{self.field}_ps"
+        self.column = CHANGEABLE[self.kind][self.field][0]
         self.was = [int(n) for n in machine.tables[f"{self.kind}s"][self.column][list(self.rows)]]
         self.lanes = 1 if head == "*->*" or self.field != "bandwidth" else len(self.rows)
         self.new = [_changed(self.value, was, self.path, self.field, self.lanes) for was in self.was]

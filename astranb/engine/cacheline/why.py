@@ -9,7 +9,7 @@ import numpy as np
 from astranb.core.units import format_time
 from astranb.engine.why import WaitStep, Why
 from astranb.gpu import tables as t
-from astranb.net.port import CLASSES
+from astranb.net import CLASSES
 
 from .inspection import Inspector
 from .lines import Lines, utilisation

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
+from pathlib import Path
 from typing import ClassVar, Self
 
 import numpy as np
@@ -24,7 +25,7 @@ from astranb.core.timesteps import NEVER
 from astranb.core.units import format_bytes
 from astranb.gpu import Preset, preset
 from astranb.gpu import tables as t
-from astranb.net.shape import Shape
+from astranb.net import Shape
 from astranb.workload.astrasim2 import (
     ALGORITHM_WORDS,
     COLLECTIVE,
@@ -36,10 +37,11 @@ from astranb.workload.astrasim2 import (
     PlacedJob,
     System,
     Workload,
+    at_speed,
+    durations_ns,
 )
-from astranb.workload.astrasim2.durations import at_speed, durations_ns
 from astranb.workload.kernels import (
-    GPUS,
+    DEFAULT_GPU,
     Attention,
     Grid,
     KernelTimes,
@@ -132,7 +134,7 @@ class Graph:
         cls,
         kernels: Sequence[Product | Attention | Stream],
         collective: Collective | None = None,
-        gpu: str = "h100-sxm",
+        gpu: str | Path = DEFAULT_GPU,
         ranks: int = 8,
         *,
         precision: str = "bf16",
@@ -148,8 +150,8 @@ class Graph:
             One after another; none: the collective alone.
         collective : Collective, optional
             By an algorithm that messages have too, such as ``ring``; none: the kernels alone.
-        gpu : str
-            Of every rank.
+        gpu : str or Path
+            Of every rank: a name or a file.
         ranks : int
         precision : str
             Of products: ``bf16``, ``fp16`` or ``fp8``.
@@ -329,14 +331,14 @@ class _Kernels:
         one = self._graph.operations[rank]
         fields, shaped = one.rows[row], one.kernels.get(row)
         timed = system.replay or not system.roofline or fields["flops"] < 0
-        if timed or rank in system.speeds or preset.name not in GPUS or fields["bytes"] <= 0:
+        if timed or rank in system.speeds or preset.kernels is None or fields["bytes"] <= 0:
             return ()
         kernel: Product | Attention | Stream
         where = f"{self._graph.title}: {name}"
         if isinstance(shaped, ShapedKernel):
             kernel, precision = shaped.kernel, shaped.precision
-            if shaped.touched > preset.hbm_bytes:
-                sizes = format_bytes(shaped.touched), format_bytes(preset.hbm_bytes)
+            if shaped.touched > preset.memory_bytes:
+                sizes = format_bytes(shaped.touched), format_bytes(preset.memory_bytes)
                 what = f"operands of {sizes[0]}, the memory of a {preset.name} is {sizes[1]}"
                 raise InputError(what, where=where, hint="correct the shapes in the trace")
         else:
@@ -344,7 +346,7 @@ class _Kernels:
         key = kernel, precision, preset.name
         if key not in self._grids:
             try:
-                times = KernelTimes(gpu_named(preset.name), precision, sustained=1.0)
+                times = KernelTimes(preset.kernels, precision, sustained=1.0)
             except InputError as error:
                 hint = f"{error.hint}; or set roofline-enabled to 0"
                 raise InputError(error.what, where=where, hint=hint) from None

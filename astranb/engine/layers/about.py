@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from astranb.engine.operations.about import About
+from astranb.engine.operations import About
 
 from . import tables as t
 from .dependencies import dependencies, slots_of

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from astranb.engine.breakpoints import Breakpoint, unknown_kind
-from astranb.engine.messages.breakpoints import event_breakpoint
-from astranb.engine.messages.tables import BEGINS, ENDS, PHASE_BEGINS, PHASE_ENDS
-from astranb.engine.operations.about import About
+from astranb.engine.messages import BEGINS, ENDS, PHASE_BEGINS, PHASE_ENDS, event_breakpoint
+from astranb.engine.operations import About
 
 from . import tables as t
 from .about import ProgramRows

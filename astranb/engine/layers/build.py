@@ -8,10 +8,18 @@ import numpy as np
 
 from astranb.core.errors import InputError
 from astranb.core.state import allocate
-from astranb.workload.astrasim1 import Action, Layers, LayerWorkload
-from astranb.workload.astrasim1.levels import Levels, involved, levels_of
-from astranb.workload.astrasim1.loops import Step, loop_named
-from astranb.workload.astrasim1.system import WITHIN
+from astranb.workload.astrasim1 import (
+    WITHIN,
+    Action,
+    Layers,
+    LayerWorkload,
+    Levels,
+    Loop,
+    Step,
+    involved,
+    levels_of,
+    loop_named,
+)
 
 from . import tables as t
 from .chunks import Planner
@@ -50,6 +58,8 @@ class ProgramBuilder:
     Parameters
     ----------
     inputs : LayerWorkload
+    loop : Loop, optional
+        The training loop; the one that the table names where not given.
 
     Attributes
     ----------
@@ -57,10 +67,10 @@ class ProgramBuilder:
         Dimensions that the three parts of each layer use, as bit masks.
     """
 
-    def __init__(self, inputs: LayerWorkload) -> None:
+    def __init__(self, inputs: LayerWorkload, loop: Loop | None = None) -> None:
         table = self._table = inputs.table
         self._system = inputs.system
-        self.loop = loop_named(table.loop, table.where)
+        self.loop = loop or loop_named(table.loop, table.where)
         self.levels = levels_of(inputs.network, table.group, table.where)
         self.planner = Planner(inputs, self.levels)
         self._step_ps = self.loop.step_ns * 1000 if inputs.network.compat else 0
@@ -156,15 +166,15 @@ def check_length(longest_ps: float, where: str) -> None:
         raise InputError(what, where=where, hint="use fewer passes, or smaller times and sizes")
 
 
-def build(inputs: LayerWorkload) -> Built:
-    """Make the tables.
+def build(inputs: LayerWorkload, loop: Loop | None = None) -> Built:
+    """Make the tables; the parameters are those of :class:`ProgramBuilder`.
 
     Raises
     ------
     InputError
         The inputs do not fit together, or the run is too large.
     """
-    program = ProgramBuilder(inputs)
+    program = ProgramBuilder(inputs, loop)
     program.add_passes(inputs.passes)
     check_length(sum(time for _, _, time in program.operations), inputs.table.where)
     operations = allocate(len(program.operations), t.OPERATION)

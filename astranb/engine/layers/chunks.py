@@ -14,9 +14,15 @@ import numpy as np
 from astranb.core.errors import InputError
 from astranb.core.jit import Records
 from astranb.core.state import allocate
-from astranb.workload.astrasim1 import HierarchicalNetwork, LayerAlgorithm, LayerSystem, LayerWorkload, Part
-from astranb.workload.astrasim1.levels import Levels
-from astranb.workload.astrasim1.system import ALGORITHMS
+from astranb.workload.astrasim1 import (
+    ALGORITHMS,
+    HierarchicalNetwork,
+    LayerAlgorithm,
+    LayerSystem,
+    LayerWorkload,
+    Levels,
+    Part,
+)
 
 from . import tables as t
 from .phase_times import PhaseTime, PhaseTimes

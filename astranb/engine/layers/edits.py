@@ -9,9 +9,8 @@ import numpy as np
 
 from astranb.core.state import own
 from astranb.engine.edits import REROUTE, Edit, Parameter, checked_edit, no_other_routes, parameters_of
-from astranb.engine.operations import changes
-from astranb.engine.operations.about import About
-from astranb.engine.operations.changes import SPEED, read_value, written
+from astranb.engine.operations import CHANGEABLE as OF_OPERATIONS
+from astranb.engine.operations import SPEED, About, read_value, written
 from astranb.workload.astrasim1 import HierarchicalNetwork
 
 from . import tables as t
@@ -22,7 +21,7 @@ from .run import LayerRun
 
 __all__ = ["CHANGEABLE", "EFFECTS", "apply", "bandwidth_now", "number", "parameters", "read_edit"]
 
-CHANGEABLE = {"rank": {"speed": SPEED}, "layer": {"speed": SPEED}, "dim": changes.CHANGEABLE["dim"]}
+CHANGEABLE = {"rank": {"speed": SPEED}, "layer": {"speed": SPEED}, "dim": OF_OPERATIONS["dim"]}
 EFFECTS = {
     "speed": "now, for computations that have not begun",
     "": "now, for phases that have not begun",

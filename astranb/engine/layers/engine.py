@@ -4,25 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from astranb.core.errors import InputError
 from astranb.engine.breakpoints import Breakpoint, ConditionField
 from astranb.engine.edits import Edit, Parameter
-from astranb.engine.operations.run import Spans
-from astranb.engine.operations.spans import spans_of
+from astranb.engine.operations import Spans, spans_of
 
-from . import edits, flights, inspection, result_tables
+from . import edits, flights, inspection
+from . import run_tables as result_tables
 from . import tables as t
 from .about import PARTS
 from .breakpoints import EVENTS, on_event
 from .paths import FIELDS, find
-from .rules import check
 from .run import condition_tables
 from .state import LayerState
-from .store import inputs_of, run_of
 
 __all__ = ["LayerEngine"]
 
@@ -30,7 +28,7 @@ __all__ = ["LayerEngine"]
 class LayerEngine(LayerState):
     """A run of ASTRA-sim 1.0's layer tables: passes of a training loop, chunks of collectives."""
 
-    kinds: ClassVar[Sequence[str]] = tuple(EVENTS)
+    traits: ClassVar = LayerState.traits._replace(event_kinds=tuple(EVENTS))
     field_names = FIELDS
     inspectors = inspection.INSPECTORS
     example = "rank[0].waiting > 0"
@@ -46,9 +44,9 @@ class LayerEngine(LayerState):
     recorded_flights = flights.recorded_flights
     flights = flights.flights
 
-    def copy(self, *, record: bool = True) -> Self:
+    def copy(self, *, record: bool = True, show: bool = False) -> Self:
         """An independent engine in the same state."""
-        del record  # what is recorded is small
+        del record, show  # what is recorded is small
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
         other.run, other.edits, other.as_of_ps = self.run.copy(), list(self.edits), -1
@@ -92,11 +90,6 @@ class LayerEngine(LayerState):
                 continue
             found[word] = partial(_read, where)
         return place.path, found
-
-    def recorded(self, path: str) -> frozenset[str]:
-        """None: whatever can be watched is known without a recording."""
-        del path
-        return frozenset()
 
     def parameters(self, path: str) -> list[Parameter]:
         """Return the parameters of an object with their values now."""
@@ -167,22 +160,6 @@ class LayerEngine(LayerState):
             "collectives": lambda: result_tables.collectives(self),
             "layers": lambda: result_tables.layers(self),
         }
-
-    def saved(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """The inputs, and how phases were planned; the training loop's code is not needed to load them."""
-        columns = {"sent": self.run.built.sent, "planned": self.run.built.planned, "base_ps": self.base_ps}
-        return {**inputs_of(self.run), "title": self.title}, columns
-
-    @classmethod
-    def check_tables(cls, machine: Any, start: Any = None) -> None:
-        """Check that tables of a file are safe for compiled code."""
-        check(machine, start)
-
-    @classmethod
-    def _restored(cls, inputs: Mapping[str, Any], data: Mapping[str, np.ndarray], machine: Any) -> Self:
-        """Make one of what :meth:`saved` gave and of tables."""
-        run = run_of(inputs, data["sent"], data["planned"], cast("t.LayerMachine", machine))
-        return cls(run, inputs["title"], data["base_ps"])
 
 
 def _read(where: ConditionField, machine: t.LayerMachine) -> int:

@@ -10,11 +10,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from astranb.engine.operations.flights import Flights, LinkGraph, Recorded, graph_of_dimensions, spread
-from astranb.engine.operations.run import recent
-from astranb.net.astrasim2 import FULLY_CONNECTED, RING, SWITCH
-from astranb.net.dimension_links import DimensionLinks, links_of_dimensions
-from astranb.workload.astrasim1.system import ALGORITHMS
+from astranb.engine.operations import Flights, LinkGraph, Recorded, graph_of_dimensions, recent, spread
+from astranb.net import FULLY_CONNECTED, RING, SWITCH, DimensionLinks, links_of_dimensions
+from astranb.workload.astrasim1 import ALGORITHMS
 
 from . import tables as t
 from .state import LayerState

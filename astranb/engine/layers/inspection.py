@@ -7,9 +7,17 @@ from typing import Any, Final
 import numpy as np
 
 from astranb.core.units import format_bytes, format_time
-from astranb.engine.messages.tables import BEGINS, ENDS, PHASE_BEGINS, PHASE_ENDS
-from astranb.engine.operations.about import ALGORITHMS, STATES
-from astranb.engine.operations.inspection import MOST, listed, neighbours, operation_lines, rank_lines, when
+from astranb.engine.messages import BEGINS, ENDS, PHASE_BEGINS, PHASE_ENDS
+from astranb.engine.operations import (
+    ALGORITHMS,
+    MOST,
+    STATES,
+    listed,
+    neighbours,
+    operation_lines,
+    rank_lines,
+    when,
+)
 from astranb.engine.why import WaitStep, Why
 
 from . import edits

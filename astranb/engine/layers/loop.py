@@ -11,7 +11,7 @@ from astranb.core.entry import Entry
 from astranb.core.handle import handle
 from astranb.core.jit import Records, kernel
 from astranb.engine.conditions import check_conditions
-from astranb.engine.messages.tables import PHASE_BEGINS, PHASE_ENDS
+from astranb.engine.messages import PHASE_BEGINS, PHASE_ENDS
 from astranb.engine.stops import BREAK, ENDED, REACHED, STEPS, TIME
 
 from .recording import PASSED, POINT, WATCH, begin, end, record_phase

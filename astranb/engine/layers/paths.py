@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from astranb.core.errors import InputError, near
 from astranb.engine.breakpoints import ConditionField
-from astranb.engine.messages.paths import number_of, operation_row
-from astranb.engine.operations.about import About
+from astranb.engine.messages import number_of, operation_row
+from astranb.engine.operations import About
 
 from .about import PARTS, ProgramRows
 from .run import LayerRun

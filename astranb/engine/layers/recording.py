@@ -11,7 +11,7 @@ import numpy as np
 
 from astranb.core.jit import Records, kernel
 from astranb.core.state import allocate
-from astranb.engine.messages.tables import BEGINS, ENDS, PHASE_BEGINS
+from astranb.engine.messages import BEGINS, ENDS, PHASE_BEGINS
 
 from .tables import ISSUE, LayerMachine
 

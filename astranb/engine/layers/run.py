@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from astranb.core.jit import Records
+    from astranb.workload.astrasim1 import Loop
 
 __all__ = ["LayerRun", "condition_tables"]
 
@@ -46,6 +47,8 @@ class LayerRun:
         Tables to continue with; by default they are built.
     record : bool
         Record phases of chunks.
+    loop : Loop, optional
+        The training loop; the one that the table names where not given.
 
     Raises
     ------
@@ -69,9 +72,16 @@ class LayerRun:
     45681
     """
 
-    def __init__(self, inputs: LayerWorkload, built: Built | None = None, *, record: bool = False) -> None:
-        self.inputs = inputs
-        self.built = build(inputs) if built is None else built
+    def __init__(
+        self,
+        inputs: LayerWorkload,
+        built: Built | None = None,
+        *,
+        record: bool = False,
+        loop: Loop | None = None,
+    ) -> None:
+        self.inputs, self.loop = inputs, loop
+        self.built = build(inputs, loop) if built is None else built
         self._limits = allocate(1, t.LIMITS)
         self._call: Callable[[], int] | None = None
         if record:
@@ -141,7 +151,7 @@ class LayerRun:
     def copy(self) -> LayerRun:
         """Return an independent run in the same state."""
         machine = t.LayerMachine(*(own(table) for table in self.machine))
-        return LayerRun(self.inputs, self.built._replace(machine=machine))
+        return LayerRun(self.inputs, self.built._replace(machine=machine), loop=self.loop)
 
     def digest(self) -> str:
         """Return a hash of the simulated state."""

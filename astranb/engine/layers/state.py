@@ -8,12 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from astranb.engine.edits import Edit
-from astranb.engine.operations.engine import OperationEngine
-from astranb.engine.operations.run import EVERY, recent
+from astranb.engine.operations import EVERY, OperationEngine, recent
 
 from . import tables as t
 from .about import about_of
-from .loop import DTYPES
 from .paths import LayerPart, resolve
 from .run import LayerRun, condition_tables
 
@@ -34,8 +32,6 @@ class LayerState(OperationEngine):
         The changes so far.
     """
 
-    dtypes: ClassVar = DTYPES
-    tables_of: ClassVar = t.LayerMachine
     units: ClassVar[Mapping[str, str]] = {
         "event": "events",
         "cycle": "turns",

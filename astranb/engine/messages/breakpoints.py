@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from astranb.core.errors import InputError
 from astranb.engine.breakpoints import Breakpoint, unknown_kind
-from astranb.engine.operations.about import About
+from astranb.engine.operations import About
 
 from . import tables as t
 from .paths import RunPart, resolve

@@ -12,8 +12,7 @@ from astranb.core.errors import InputError
 from astranb.core.jit import Records
 from astranb.core.state import allocate
 from astranb.core.timesteps import PENDING, TIMESTEP, TIMESTEPS
-from astranb.net.astrasim2 import FULLY_CONNECTED, SWITCH
-from astranb.net.dimension_links import links_of_dimensions
+from astranb.net import FULLY_CONNECTED, SWITCH, links_of_dimensions
 from astranb.workload.astrasim2 import (
     COLLECTIVE_NAMES,
     DimensionNetwork,
@@ -21,8 +20,8 @@ from astranb.workload.astrasim2 import (
     RankOperations,
     System,
     Workload,
+    at_speed,
 )
-from astranb.workload.astrasim2.durations import at_speed
 from astranb.workload.astrasim2.kinds import INTER, INTRA
 
 from . import tables as t

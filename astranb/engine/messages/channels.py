@@ -20,8 +20,7 @@ import numpy as np
 
 from astranb.core.jit import Records
 from astranb.infragraph import NodeKind
-from astranb.net import Fabric
-from astranb.net.ring_orders import node_chains, node_rings, ring_order
+from astranb.net import Fabric, node_chains, node_rings, ring_order
 from astranb.workload.astrasim2 import InfraNetwork
 
 from . import tables as t
@@ -120,7 +119,7 @@ def _channels(fabric: Fabric, ranks: Sequence[int], algorithm: int) -> list[Chan
 
 def _leaving(fabric: Fabric, ranks: Sequence[int], width: int) -> list[int]:
     """Return the first place of each NIC by which the ranks of the first node leave for the second."""
-    is_nic = fabric.graph.kind == NodeKind.NIC
+    is_nic = fabric.graph.nodes.kind == NodeKind.NIC
     pairs = [(ranks[place], ranks[width + place]) for place in range(width)]
     routes, _ = fabric.routes(pairs, partial=True)
     first: dict[int, int] = {}

@@ -9,7 +9,7 @@ import numpy as np
 
 from astranb.core.jit import Records
 from astranb.engine.critical_path import Segment
-from astranb.engine.operations.about import segment
+from astranb.engine.operations import segment
 
 from . import tables as t
 from .instances import instances, pairs, rows_of

@@ -86,7 +86,7 @@ def explain_too_late(m: t.MessageMachine) -> str:
 
 
 def _late_timers(m: t.MessageMachine) -> Iterator[int]:
-    """Return the operations of timers that never expire."""
+    """Yield the operations of timers that never expire."""
     for first in m.npus.timers.tolist():
         row = first
         while row >= 0:
@@ -100,7 +100,7 @@ def _late_timers(m: t.MessageMachine) -> Iterator[int]:
 
 
 def _late_messages(m: t.MessageMachine) -> Iterator[int]:
-    """Return the operations of messages that never arrive."""
+    """Yield the operations of messages that never arrive."""
     mask = (1 << t.KIND_BITS) - 1
     for step in m.timesteps.heap[: int(m.queue[0].heaped)].tolist():
         event = int(m.timesteps[step].head) if m.timesteps[step].time >= NEVER else -1

@@ -11,9 +11,8 @@ from astranb.core.errors import Deadlock, InputError
 from astranb.core.timesteps import NEVER, put_event
 from astranb.core.units import format_time
 from astranb.engine.edits import Edit, Parameter, checked_edit, parameters_of
-from astranb.engine.operations.about import About
-from astranb.engine.operations.changes import CHANGEABLE, read_value, written
-from astranb.net.astrasim2 import DOWN, FULLY_CONNECTED, ROUTED
+from astranb.engine.operations import CHANGEABLE, About, read_value, written
+from astranb.net import DOWN, FULLY_CONNECTED, ROUTED
 
 from . import tables as t
 from .link_ends import ends_of, waiting_for

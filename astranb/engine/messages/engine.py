@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -12,12 +12,7 @@ from astranb.core.errors import InputError
 from astranb.core.timesteps import NEVER
 from astranb.engine.breakpoints import Breakpoint, ConditionField
 from astranb.engine.edits import REROUTE, Edit, Parameter, no_other_routes, reroute_edit
-from astranb.engine.operations.about import ABOUT, About
-from astranb.engine.operations.footprint import loaded_footprint, saved_footprint
-from astranb.engine.operations.parts import load_part_rows, save_part_rows
-from astranb.engine.operations.run import Spans, recent
-from astranb.engine.operations.spans import TRACKS, spans_of
-from astranb.workload.astrasim2 import read_placed_jobs, saved_placed_jobs
+from astranb.engine.operations import TRACKS, Spans, recent, spans_of
 
 from . import flights, flows, inspection, ready_times, traffic
 from . import tables as t
@@ -29,9 +24,7 @@ from .instances import pairs
 from .link_ends import link_count, reverse_link
 from .paths import FIELDS, RunPart, field_of, resolve
 from .readers import READERS, RECORDED_WORDS
-from .reroute import RoutedLinks, closed_lanes, renamed, rerouted
-from .rules import check, check_about
-from .run import Run
+from .reroute import closed_lanes, renamed, rerouted
 from .state import MessageState
 from .why import explain_wait
 
@@ -48,7 +41,7 @@ _PLACES = ("CPU", "GPU", "network", "network, in the background", "receives", "l
 class MessageEngine(MessageState):
     """A run of ASTRA-sim 2.0's workloads: operations, chunks of collectives, messages."""
 
-    kinds: ClassVar[Sequence[str]] = tuple(EVENTS)
+    traits: ClassVar = MessageState.traits._replace(event_kinds=tuple(EVENTS))
     stands_for: ClassVar[int] = 1
     field_names = FIELDS
     inspectors = inspection.INSPECTORS
@@ -93,9 +86,14 @@ class MessageEngine(MessageState):
         rows = self.machine.operations
         return int(np.bincount(rows.npu, rows.duration_ns.astype(float)).max(initial=0.0)) * 1000
 
-    def copy(self, *, record: bool = True) -> Self:
+    @property
+    def shortcut(self) -> Self:  # type: ignore[override] # what it can do at once is what it is asked
+        """Itself: a folded run goes to its end, and makes its start again."""
+        return self
+
+    def copy(self, *, record: bool = True, show: bool = False) -> Self:
         """An independent engine in the same state."""
-        del record  # what is recorded is small
+        del record, show  # what is recorded is small
         return type(self)(
             self.run.copy(), self.title, self.collective, self._about, self._base_ns, self.edits,
             None if self.routed is None else self.routed.copy(),
@@ -288,77 +286,14 @@ class MessageEngine(MessageState):
             **({"job_links": lambda: traffic.job_links(self)} if self.jobs else {}),
         }
 
-    def saved(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """Return what the tables do not hold: names, and the dependencies."""
-        about = self.about
-        footprint, columns = saved_footprint(about.footprint)
-        labels, parts = save_part_rows(about.parts)
-        inputs = {
-            "parts": labels,
-            "names": about.names,
-            "topology": about.topology,
-            "own": about.own,
-            "links": about.links,
-            "infra": about.infra,
-            "network": self.routed and self.routed.document(),
-            "title": self.title,
-            "collective": self.collective,
-            "footprint": footprint,
-            "jobs": saved_placed_jobs(about.jobs),
-        }
-        return inputs, {
-            **columns,
-            **parts,
-            **{f"about/{name}": getattr(about, name) for name in ABOUT},
-            "base_ns": self.base_ns,
-        }
+    def made(self) -> dict[str, list[np.ndarray]]:
+        """Return the links of the infrastructure, if there is one."""
+        return {} if self.routed is None else {"the links of the infrastructure": [self.routed.fabric.links]}
 
-    @classmethod
-    def check_tables(cls, machine: Any, start: Any = None) -> None:
-        """Check that tables of a file are safe for compiled code."""
-        check(machine, start)
-
-    @classmethod
-    def _restored(cls, inputs: Mapping[str, Any], data: Mapping[str, np.ndarray], machine: Any) -> Self:
-        """Make one of what :meth:`saved` gave and of tables.
-
-        Raises
-        ------
-        InputError
-            Something is missing.
-        """
-        try:
-            about = About(
-                **{name: data[f"about/{name}"] for name in ABOUT},
-                names=inputs["names"], topology=inputs["topology"], own=inputs["own"],
-                ranks=len(machine.npus),
-                name_links=partial(list, inputs["links"]), infra=inputs["infra"],
-            )  # fmt: skip
-            check_about(about, data["base_ns"], machine)
-            about.footprint = loaded_footprint(inputs["footprint"], data, about.start)
-            about.parts = load_part_rows(inputs.get("parts"), data, about.own, about.kind)
-            about.jobs = read_placed_jobs(inputs.get("jobs", []), len(machine.npus))
-            if not isinstance(inputs["title"], str):
-                raise TypeError("the title is not a text")
-            collective = _collective(inputs["collective"])
-            run = Run.of_machine(cast("t.MessageMachine", machine))
-            network = inputs.get("network")
-            links = None if network is None else RoutedLinks.of(network)
-            return cls(run, inputs["title"], collective, about, data["base_ns"], routed=links)
-        except KeyError as error:
-            raise InputError(f"{error} is missing") from error
-
-
-def _collective(document: Any) -> tuple[str, int, int] | None:
-    """Read the only collective that runs; None for a workload."""
-    if document is None:
-        return None
-    from astranb.collectives import COLLECTIVES
-
-    kind, size, ranks = document
-    if kind not in COLLECTIVES or not all(type(one) is int and one > 0 for one in (size, ranks)):
-        raise TypeError("it is not a collective")
-    return kind, size, ranks
+    def enter_tables(self, tables: Mapping[str, np.ndarray]) -> bool:
+        """Continue from tables of another moment; what is known of the start is gathered before."""
+        self._about, self._base_ns = self.about, self.base_ns
+        return super().enter_tables(tables)
 
 
 def _read(read: Callable[[t.MessageMachine, RunPart], int], place: RunPart, machine: t.MessageMachine) -> int:

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 
 from astranb.core.arrays import numbered
-from astranb.engine.operations.flights import Flights, LinkGraph, Recorded, graph_of_dimensions, spread
+from astranb.engine.operations import Flights, LinkGraph, Recorded, graph_of_dimensions, spread
 from astranb.infragraph import NodeKind
-from astranb.net.astrasim2 import DOWN
-from astranb.net.dimension_links import DimensionLinks, links_of_dimensions
+from astranb.net import DOWN, DimensionLinks, links_of_dimensions
 
 from . import tables as t
 from .link_ends import waiting_for

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from astranb.engine.operations.about import ALGORITHMS
-from astranb.engine.operations.run import recent
+from astranb.engine.operations import ALGORITHMS, recent
 
 from . import tables as t
 from .flights import kept_flights, link_graph, replayed

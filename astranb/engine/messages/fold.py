@@ -10,7 +10,7 @@ import numpy as np
 
 from astranb.core.jit import Records
 from astranb.core.state import Parts, allocate
-from astranb.net.astrasim2 import FULLY_CONNECTED
+from astranb.net import FULLY_CONNECTED
 from astranb.workload.astrasim2 import RankOperations
 
 from . import tables as t

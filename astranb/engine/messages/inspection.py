@@ -7,10 +7,17 @@ from typing import Any, Final
 import numpy as np
 
 from astranb.core.units import format_bandwidth, format_bytes, format_time
-from astranb.engine.operations.about import ALGORITHMS
-from astranb.engine.operations.changes import written
-from astranb.engine.operations.inspection import MOST, listed, neighbours, operation_lines, rank_lines, when
-from astranb.net.astrasim2 import DOWN
+from astranb.engine.operations import (
+    ALGORITHMS,
+    MOST,
+    listed,
+    neighbours,
+    operation_lines,
+    rank_lines,
+    when,
+    written,
+)
+from astranb.net import DOWN
 
 from . import tables as t
 from .edits import value_of

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from astranb.engine.operations.about import About
-from astranb.net.astrasim2 import FULLY_CONNECTED, ROUTED, SWITCH
+from astranb.engine.operations import About
+from astranb.net import FULLY_CONNECTED, ROUTED, SWITCH
 
 from . import tables as t
 

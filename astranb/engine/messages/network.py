@@ -11,17 +11,7 @@ import numpy as np
 from astranb.core.errors import InputError
 from astranb.core.jit import Records
 from astranb.core.state import allocate
-from astranb.net.astrasim2 import (
-    DIMENSION,
-    MESH,
-    MESSAGE_ROUTE,
-    ROUTED,
-    SERVER,
-    WIRE,
-    link_count,
-    port_count,
-    route_of,
-)
+from astranb.net import DIMENSION, MESH, MESSAGE_ROUTE, ROUTED, SERVER, WIRE, link_count, port_count, route_of
 from astranb.workload.astrasim2 import DimensionNetwork, InfraNetwork
 
 from . import tables as t
@@ -139,7 +129,7 @@ def dimensions_of(network: DimensionNetwork, *, compat: bool) -> Records:
 
 def _routed(network: InfraNetwork, pairs: Iterable[tuple[int, int]], *, congestion: bool) -> Links:
     """Make the routes through an infrastructure."""
-    from astranb.net.message_routes import message_routes
+    from astranb.net import message_routes
 
     wanted = set(pairs)
     if len(wanted) > _MOST_PAIRS:

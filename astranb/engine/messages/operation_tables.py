@@ -12,8 +12,7 @@ from astranb.core.arrays import distinct, flat_lists
 from astranb.core.errors import InputError
 from astranb.core.jit import Records
 from astranb.core.state import allocate, require_bytes
-from astranb.workload.astrasim2 import Memory, Operations, RankOperations, System
-from astranb.workload.astrasim2.durations import durations_ns
+from astranb.workload.astrasim2 import Memory, Operations, RankOperations, System, durations_ns
 
 from . import tables as t
 from .implementations import group_shapes

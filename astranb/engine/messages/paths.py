@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from astranb.core.errors import InputError, near
-from astranb.engine.operations.about import About
+from astranb.engine.operations import About
 
 from . import tables as t
 from .link_ends import link_count

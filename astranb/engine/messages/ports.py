@@ -23,7 +23,7 @@ from __future__ import annotations
 from typing import Final
 
 from astranb.core.jit import kernel
-from astranb.net.astrasim2 import hops_in, port_of, wire_ns
+from astranb.net import hops_in, port_of, wire_ns
 
 from .tables import ALL_TO_ALL, KIND_BITS, NOBODY, RING_STEPS, MessageMachine
 from .ties import uses_port

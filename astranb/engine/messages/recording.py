@@ -7,7 +7,7 @@ pays for a comparison only.
 from __future__ import annotations
 
 from astranb.core.jit import kernel
-from astranb.net.astrasim2 import hops_in
+from astranb.net import hops_in
 
 from .tables import ENDS, PHASE_ENDS, SENT, MessageMachine
 

@@ -12,8 +12,7 @@ only grow: links, hops and routes keep their numbers, and routes that are left h
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -22,11 +21,8 @@ from astranb.core.jit import Records
 from astranb.core.state import allocate, own
 from astranb.core.timesteps import put_event
 from astranb.engine.edits import Edit
-from astranb.engine.operations.about import About
-from astranb.infragraph import load
-from astranb.net import Fabric
-from astranb.net.astrasim2 import DOWN, MESSAGE_ROUTE, WIRE, route_of
-from astranb.net.message_routes import MessageRoutes, message_routes
+from astranb.engine.operations import About
+from astranb.net import DOWN, MESSAGE_ROUTE, WIRE, Fabric, MessageRoutes, message_routes, route_of
 from astranb.workload.astrasim2 import InfraNetwork
 
 from . import tables as t
@@ -53,18 +49,6 @@ class RoutedLinks:
     def fabric(self) -> Fabric:
         """All lanes of the infrastructure."""
         return self.network.fabric
-
-    @classmethod
-    def of(cls, document: Mapping[str, Any]) -> RoutedLinks:
-        """Make them of what :meth:`document` gave."""
-        infra, counts = load(document["infra"]), tuple(document["npus_count"])
-        if not all(type(count) is int for count in counts):
-            raise TypeError("dimensions are not numbers")
-        return cls(InfraNetwork(infra, counts))
-
-    def document(self) -> dict[str, Any]:
-        """Return the part that a file has to hold."""
-        return {"infra": self.network.infra.to_dict(), "npus_count": list(self.network.npus_count)}
 
     def copy(self) -> RoutedLinks:
         """Those of a run with another future."""

@@ -11,10 +11,7 @@ import numpy as np
 from astranb.core.arrays import reduce_at, reversed_lists
 from astranb.core.state import allocate, own
 from astranb.engine.edits import Edit
-from astranb.engine.operations.about import About
-from astranb.engine.operations.engine import OperationEngine
-from astranb.engine.operations.parts import part_rows
-from astranb.engine.operations.run import EVERY, OperationRun
+from astranb.engine.operations import EVERY, About, OperationEngine, OperationRun, part_rows
 from astranb.workload.astrasim2 import InfraNetwork, RankOperations, Workload
 
 from . import tables as t
@@ -47,8 +44,6 @@ class MessageState(OperationEngine):
         Of an infrastructure, where there is no workload that has it.
     """
 
-    dtypes: ClassVar = t.DTYPES
-    tables_of: ClassVar = t.MessageMachine
     units: ClassVar[Mapping[str, str]] = UNITS
     count_names = ("events", "turns", "ended", "delivered", "phases", "now_ps")
     places: ClassVar[Sequence[str]] = ()

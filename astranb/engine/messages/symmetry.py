@@ -30,7 +30,7 @@ from typing import Final
 import numpy as np
 
 from astranb.core.jit import Records
-from astranb.net.astrasim2 import FULLY_CONNECTED, MESH, RING, SWITCH
+from astranb.net import FULLY_CONNECTED, MESH, RING, SWITCH
 from astranb.workload.astrasim2 import DimensionNetwork, RankOperations, Workload
 
 from . import tables as t

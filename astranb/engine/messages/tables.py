@@ -13,7 +13,7 @@ import numpy as np
 from astranb.core.jit import Records
 from astranb.core.state import allocate
 from astranb.core.timesteps import PENDING, TIMESTEP, TIMESTEPS, bucket_of
-from astranb.net.astrasim2 import DIMENSION, MESSAGE_ROUTE, SERVER, WIRE
+from astranb.net import DIMENSION, MESSAGE_ROUTE, SERVER, WIRE
 from astranb.workload.astrasim2.kinds import *  # noqa: F403 - every number of an operation is one of the machine, too
 
 # What an operation occupies; an NPU has one of each, and a receive occupies nothing.

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from astranb.net.astrasim2 import FULLY_CONNECTED
+from astranb.net import FULLY_CONNECTED
 
 from .flights import flights
 from .instances import instances

@@ -13,7 +13,7 @@ from typing import Final
 
 from astranb.core.jit import kernel
 from astranb.core.timesteps import put_event
-from astranb.net.astrasim2 import (
+from astranb.net import (
     DOWN,
     SWITCH,
     arrived_in,

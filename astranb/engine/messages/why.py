@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from astranb.core.units import format_time
-from astranb.engine.operations.spans import COMMUNICATION
+from astranb.engine.operations import COMMUNICATION
 from astranb.engine.why import WaitStep, Why
 
 from . import tables as t

@@ -15,10 +15,7 @@ from astranb.workload.astrasim2 import COLLECTIVE, COLLECTIVE_NAMES, Footprint, 
 
 from .parts import PartRows
 
-__all__ = ["ABOUT", "ALGORITHMS", "KINDS", "STATES", "About", "segment"]
-
-ABOUT = ("npu", "kind", "collective", "size", "name", "first", "parents")
-"""The columns of :class:`About`."""
+__all__ = ["ALGORITHMS", "KINDS", "STATES", "About", "segment"]
 
 KINDS = ("compute", "collective", "send", "receive", "memory", "broadcast", "delay")
 """Kinds of operations, by their number."""

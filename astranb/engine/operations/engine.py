@@ -15,9 +15,18 @@ from astranb.core.units import format_bytes, format_time
 from astranb.engine import breakpoints
 from astranb.engine.breakpoints import Breakpoint, ConditionField
 from astranb.engine.critical_path import CriticalPath
-from astranb.engine.edits import Edit, is_rerouted
+from astranb.engine.edits import Edit
 from astranb.engine.jobs import job_rows
-from astranb.engine.protocol import Bound, Replica, Rows
+from astranb.engine.protocol import (
+    Bound,
+    CollectiveFacts,
+    LastEvent,
+    Readable,
+    Replica,
+    Rows,
+    Shortcut,
+    Traits,
+)
 from astranb.engine.what_if import Change
 from astranb.workload.astrasim2 import PlacedJob
 
@@ -57,61 +66,51 @@ class OperationEngine(OperationRun):
     """Base of both engines of operations; see :class:`~.protocol.Engine`."""
 
     fidelity: str = "analytical"
-    slice_events = 131_072
-    replay_bytes = 8
-    quick = True
-    counted_bytes: ClassVar[Mapping[str, int]] = {}
     collective: tuple[str, int, int] | None
     roundings = None
-    unchecked_text = ""
-    losses: ClassVar[Mapping[str, str]] = LOSSES
-    lost_per: ClassVar[Sequence[str]] = ("rank",)
-    part_kinds: ClassVar[Collection[str]] = ("op", "dim")
-    shown: ClassVar[Sequence[tuple[str, str, str, bool]]] = (
-        ("Ranks: end", "ranks", "end_ps", True),
-        ("Ranks: compute", "ranks", "compute_ps", True),
-        ("Ranks: exposed communication", "ranks", "exposed_comm_ps", True),
-        ("Ranks: idle", "ranks", "idle_ps", True),
-        ("Operations: how long", "operations", "lasts_ps", True),
-        ("Collectives: how long", "collectives", "lasts_ps", True),
-        ("Phases of chunks: under way", "dimensions", "phases_ps", False),
-        ("Phases of chunks: queued", "dimensions", "queued_ps", False),
-        ("Dimensions: bytes", "dimensions", "bytes", False),
-        ("Links: time busy", "links", "busy_ps", True),
+    shortcut: Shortcut | None = None
+    traits: ClassVar[Traits] = Traits(
+        slice_events=131_072,
+        replay_bytes=8,
+        quick=True,
+        event_kinds=(),
+        part_kinds=("op", "dim"),
+        losses=LOSSES,
+        lost_per=("rank",),
+        shown=(
+            ("Ranks: end", "ranks", "end_ps", True),
+            ("Ranks: compute", "ranks", "compute_ps", True),
+            ("Ranks: exposed communication", "ranks", "exposed_comm_ps", True),
+            ("Ranks: idle", "ranks", "idle_ps", True),
+            ("Operations: how long", "operations", "lasts_ps", True),
+            ("Collectives: how long", "collectives", "lasts_ps", True),
+            ("Phases of chunks: under way", "dimensions", "phases_ps", False),
+            ("Phases of chunks: queued", "dimensions", "queued_ps", False),
+            ("Dimensions: bytes", "dimensions", "bytes", False),
+            ("Links: time busy", "links", "busy_ps", True),
+        ),
     )
     count_names: ClassVar[Sequence[str]]
     field_names: ClassVar[Mapping[str, Mapping[str, Any]]]
     inspectors: ClassVar[Mapping[str, Callable[..., dict[str, Any]]]]
     example: ClassVar[str]
     not_kept: ClassVar[Sequence[str]]
-    dtypes: ClassVar[Any]
-    tables_of: ClassVar[Any]
     not_simulated: ClassVar[Sequence[str]]
 
     # Moving ------------------------------------------------------------------
 
     @property
-    def bus_factor(self) -> float | None:
-        """The factor from algorithm to bus bandwidth of the only collective; None for a workload."""
+    def collective_facts(self) -> CollectiveFacts:
+        """The factor of the only collective's bus bandwidth."""
         from astranb.collectives import COLLECTIVES
 
-        return None if self.collective is None else COLLECTIVES[self.collective[0]].busbw(self.collective[2])
-
-    @property
-    def begins_anew(self) -> bool:
-        """Whether it is at a start that can be made again: here it is kept as a copy."""
-        return False
-
-    def begin_anew(self) -> None:
-        """Do nothing: the start is kept as a copy."""
+        if self.collective is None:
+            return CollectiveFacts()
+        return CollectiveFacts(COLLECTIVES[self.collective[0]].busbw(self.collective[2]))
 
     @abstractmethod
-    def copy(self, *, record: bool = True) -> Self:
+    def copy(self, *, record: bool = True, show: bool = False) -> Self:
         """An independent engine in the same state."""
-
-    def finish(self) -> bool:
-        """Do nothing: there is no faster method than to handle one event after another."""
-        return False
 
     def counts(self) -> dict[str, int]:
         """Every count that moments are named by."""
@@ -138,15 +137,9 @@ class OperationEngine(OperationRun):
         """Hash everything simulated, and nothing that is only recorded (32 hex digits)."""
         return digest(self._simulated())
 
-    def rewinding(self) -> None:
+    def rewinding(self) -> Callable[[], None]:
         """Do nothing: what is recorded goes back with the state."""
-
-    def rewound(self) -> None:
-        """Do nothing."""
-
-    def replica(self) -> Self:
-        """A copy to look at the past in."""
-        return self.copy()
+        return lambda: None
 
     def recording_switched(self, *, on: bool) -> Edit | None:
         """Raise InputError: a run of operations records from its start, or not at all.
@@ -183,7 +176,7 @@ class OperationEngine(OperationRun):
     def reason(self, point: Breakpoint) -> tuple[str, str]:
         """Where a breakpoint was hit, and what was found there."""
         found = breakpoints.found_at(point, self.owners)
-        return point.object, found or ("" if point.at_ps is not None else self.narrate())
+        return point.object, found or ("" if point.at_ps is not None else self._narrate())
 
     def condition(self, text: str) -> Breakpoint:
         """Stop when a condition on a field becomes true."""
@@ -208,6 +201,15 @@ class OperationEngine(OperationRun):
     def readers(self, path: str) -> tuple[str, dict[str, Callable[[Any], float]]]:
         """An object's full path, and what can be watched of it."""
 
+    def recorded(self, path: str) -> Collection[str]:
+        """None: whatever can be watched is known without a recording."""
+        del path
+        return ()
+
+    @abstractmethod
+    def concerned(self) -> str:
+        """The rank that the last event was about; empty where it is not known."""
+
     @abstractmethod
     def happened(self, watch: Any) -> str:
         """Describe what was reported last."""
@@ -231,9 +233,11 @@ class OperationEngine(OperationRun):
         dims = range(len(self.about.topology))
         return {"op": (self.about.path(row) for row in rows), "dim": (f"{path}.dim[{d}]" for d in dims)}
 
-    def fields(self, path: str) -> Sequence[str]:
-        """Return the fields of an object that a condition may name."""
-        return tuple(self.field_names.get(self.resolve(path).kind, ()))
+    def readable(self, path: str) -> Readable:
+        """Return the fields of an object for breakpoints and watches."""
+        fields = tuple(self.field_names.get(self.resolve(path).kind, ()))
+        full, readers = self.readers(path)
+        return Readable(full, fields, readers, self.recorded(path))
 
     def numbers(self, path: str) -> dict[str, Any]:
         """Every number of an object that conditions and watches may name."""
@@ -254,17 +258,17 @@ class OperationEngine(OperationRun):
         found.setdefault("in_flight_count", len(found["in_flight"]))
         return found
 
-    def narrate(self) -> str:
-        """Describe the last event in one line."""
+    def last_event(self) -> LastEvent:
+        """Describe the last event; without a phase, because those of chunks overlap."""
+        return LastEvent(self._narrate(), self.concerned(), ("", 0, 0))
+
+    def _narrate(self) -> str:
+        """Describe in one line what happened last."""
         events, watch = self.count("events"), self.machine.watch[0]
         if not events:
             return "nothing has happened yet"
         reported = watch.what >= 0 and watch.step == events - 1
         return f"{format_time(self.now_ps)}: {self.happened(watch) if reported else f'event {events:,}'}"
-
-    def last_phase(self) -> tuple[str, int, int]:
-        """No name: phases are those of chunks, and :meth:`narrate` says which has ended."""
-        return "", 0, 0
 
     # Results -----------------------------------------------------------------
 
@@ -289,14 +293,11 @@ class OperationEngine(OperationRun):
             return {**found, "layers": reason}
         return {**found, "links": "a layer table's network has dimensions and no single links"}
 
-    def by_line(self, path: CriticalPath | None = None) -> Rows:
-        """Raise InputError: operations of a workload have no lines of a program."""
+    def by_program(self, part: str, path: CriticalPath | None = None) -> Rows:
+        """Raise InputError: operations have no lines of a program, and their phases overlap."""
         del path
-        raise InputError(self.absent["lines"], where="by_line")
-
-    def by_phase(self, path: CriticalPath | None = None) -> Rows:
-        """Raise InputError: phases are those of chunks, which pass at the same time."""
-        del path
+        if part == "line":
+            raise InputError(self.absent["lines"], where="by_line")
         hint = "to_dataframe('phases') has each of them, critical_path() what took the time"
         raise InputError("phases of chunks pass at the same time", where="by_phase", hint=hint)
 
@@ -457,7 +458,7 @@ class OperationEngine(OperationRun):
         return self.critical_path()
 
     def lost_time(self, per: str) -> dict[str, Any]:
-        """Columns: ``rank``, ``time_ps`` and a column in ps for each of :attr:`losses`."""
+        """Columns: ``rank``, ``time_ps`` and a column in ps for each of the losses."""
         del per
         times = lost_times(self)
         columns: dict[str, Any] = {
@@ -494,43 +495,22 @@ class OperationEngine(OperationRun):
 
     # Files -------------------------------------------------------------------
 
-    @classmethod
-    @abstractmethod
-    def _restored(cls, inputs: Mapping[str, Any], data: Mapping[str, np.ndarray], machine: Any) -> Self:
-        """Make an engine of what :meth:`saved` gave, and of tables."""
+    def made(self) -> dict[str, list[np.ndarray]]:
+        """Nothing: inputs are tables already, unless an engine says more."""
+        return {}
 
-    @classmethod
-    def loaded(
-        cls, inputs: Mapping[str, Any], data: Mapping[str, np.ndarray], edits: list[Edit]
-    ) -> tuple[Self, Callable[[], None]]:
-        """Make an engine at its start of what a file holds, and what enters the saved state."""
-        start, machine = cls._tables(data, "start"), cls._tables(data, "state")
-        cls.check_tables(start)
-        if not is_rerouted(edits):  # then the state is not taken from the file
-            cls.check_tables(machine, start)
-        engine = cls._restored(inputs, data, start)
+    def tables_now(self) -> dict[str, np.ndarray]:
+        """Return all tables by name, those of the recording included."""
+        return {name: np.asarray(table) for name, table in self.machine._asdict().items()}
 
-        def enter() -> None:
-            engine.run.machine = machine
-
-        return engine, enter
-
-    @classmethod
-    def _tables(cls, data: Mapping[str, np.ndarray], which: str) -> Any:
-        """The tables of one moment; their rows are what they were when they were saved."""
-        tables = {name: data[f"{which}/{name}"] for name in cls.tables_of._fields}
-        for name, table in tables.items():
-            if table.ndim != 1 or table.dtype != cls.dtypes[name]:
-                raise InputError(f"the table {name!r} does not fit", hint="save it again")
-        found = cls.tables_of(**{name: own(table.view(np.recarray)) for name, table in tables.items()})
-        if len(found.watch):
-            found.watch.points = 0  # written before the loop is called
-        return found
-
-    @classmethod
-    @abstractmethod
-    def check_tables(cls, machine: Any, start: Any = None) -> None:
-        """Check that tables are safe for compiled code; ``start``: those of the run's start."""
+    def enter_tables(self, tables: Mapping[str, np.ndarray]) -> bool:
+        """Continue from such tables; False where they are of another layout, and nothing was done."""
+        now = self.tables_now()
+        if {name: table.dtype for name, table in tables.items()} != {n: t.dtype for n, t in now.items()}:
+            return False
+        entered = {name: own(table.view(np.recarray)) for name, table in tables.items()}
+        self.run.machine = type(self.machine)(**entered)
+        return True
 
     # Comparing ---------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from astranb.infragraph import NodeKind
-from astranb.net.dimension_links import DimensionLinks
+from astranb.net import DimensionLinks
 
 __all__ = ["Flights", "LinkGraph", "Recorded", "graph_of_dimensions", "spread"]
 
@@ -74,7 +74,7 @@ class Recorded:
 
 @dataclass(frozen=True)
 class LinkGraph:
-    """NPUs, switches and links of a network: what :func:`astranb.export.layout.lay_out` places.
+    """NPUs, switches and links of a network: what :func:`astranb.drawing.layout.lay_out` places.
 
     Attributes
     ----------
@@ -134,7 +134,12 @@ class LinkGraph:
 
     @property
     def graph(self) -> LinkGraph:
-        """The nodes: itself."""
+        """The graph: itself."""
+        return self
+
+    @property
+    def nodes(self) -> LinkGraph:
+        """Columns of nodes: itself."""
         return self
 
     @property

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from astranb.core.errors import InputError
 from astranb.core.perfetto import Event, counter
-from astranb.core.rules import require
 from astranb.workload.astrasim2 import Footprint
 
 from .run import OperationRun
@@ -19,13 +18,9 @@ __all__ = [
     "fullest_in",
     "fullest_rank",
     "held_by",
-    "loaded_footprint",
     "memory_counters",
     "memory_table",
-    "saved_footprint",
 ]
-
-_COLUMNS = ("table", "held", "first", "operation", "at_end", "change")
 
 
 def footprint_of(engine: OperationRun, where: str) -> Footprint:
@@ -102,7 +97,7 @@ def memory_table(engine: OperationRun) -> dict[str, Any]:
 
 
 def memory_counters(engine: OperationRun) -> Iterator[Event]:
-    """Return counters of a Perfetto trace: bytes by parts, of one rank of each stage."""
+    """Yield counters of a Perfetto trace: bytes by parts, of one rank of each stage."""
     found = engine.about.footprint
     if found is None:
         return
@@ -110,54 +105,3 @@ def memory_counters(engine: OperationRun) -> Iterator[Event]:
         times, held = held_by(engine, rank)
         for at_ps, row in zip(times.tolist(), held.tolist(), strict=True):
             yield counter("memory (bytes)", rank + 1, at_ps, **dict(zip(found.parts, row, strict=True)))
-
-
-def saved_footprint(found: Footprint | None) -> tuple[dict[str, Any] | None, dict[str, np.ndarray]]:
-    """Return a footprint as a document and tables of a file."""
-    if found is None:
-        return None, {}
-    document = {"parts": list(found.parts), "limit_bytes": found.limit_bytes}
-    return document, {f"footprint/{name}": getattr(found, name) for name in _COLUMNS}
-
-
-def loaded_footprint(document: Any, data: Mapping[str, np.ndarray], start: np.ndarray) -> Footprint | None:
-    """Make a footprint of what :func:`saved_footprint` gave.
-
-    Parameters
-    ----------
-    document : dict or None
-    data : mapping of str to ndarray
-    start : ndarray of int64
-        The first operation of each rank, and behind them all the number of them.
-
-    Raises
-    ------
-    InputError
-        It does not fit the ranks and their operations.
-    """
-    if document is None:
-        return None
-    parts, limit = document["parts"], document["limit_bytes"]
-    require(isinstance(parts, list) and all(isinstance(one, str) for one in parts), "footprint/parts")
-    require(type(limit) is int and 0 <= limit < 1 << 60, "footprint/limit_bytes")
-    columns = [data[f"footprint/{name}"] for name in _COLUMNS]
-    table, held, first, operation, at_end, change = columns
-    found = Footprint(parts, table, held, first, operation, at_end, change, limit)
-    for name in _COLUMNS:
-        column = getattr(found, name)
-        kind, wide = bool if name == "at_end" else np.int64, 2 if name in ("held", "change") else 1
-        require(column.dtype == kind and column.ndim == wide, f"footprint/{name}")
-    ranks, tables, changes = len(start) - 1, len(found.held), len(found.operation)
-    require(found.held.shape[1:] == found.change.shape[1:] == (len(parts),), "footprint/parts")
-    require(len(found.at_end) == len(found.change) == changes, "footprint/change")
-    require(found.table.shape == (ranks,) and len(found.first) == tables + 1, "footprint/table")
-    require((found.table >= 0) & (found.table < tables), "footprint/table")
-    require(found.first[0] == 0 and found.first[-1] == changes, "footprint/first")
-    require(np.diff(found.first) >= 0, "footprint/first")
-    require(found.operation >= 0, "footprint/operation")
-    for size in (found.held, found.change):
-        require(np.abs(size) < 1 << 60, "footprint/change")
-    most = np.zeros(tables, np.int64)
-    np.maximum.at(most, np.repeat(np.arange(tables), np.diff(found.first)), found.operation + 1)
-    require(most[found.table] <= np.diff(start), "footprint/operation")
-    return found

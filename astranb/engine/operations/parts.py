@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
 
-from astranb.core.rules import require
-from astranb.workload.astrasim2 import COLLECTIVE_NAMES, COMPUTE, DELAY, Label, RecordedParts
+from astranb.workload.astrasim2 import COLLECTIVE_NAMES, Label, RecordedParts
 
-__all__ = ["PartRows", "load_part_rows", "part_rows", "save_part_rows"]
+__all__ = ["PartRows", "part_rows"]
 
 _COLUMNS: Final = ("owner", "first", "until", "label", "kind", "bytes", "shows", "phase", "chunk")
 
@@ -124,50 +123,3 @@ def part_rows(own: int, customs: Iterable[tuple[int, int, RecordedParts | None]]
         return None
     whole = {name: np.concatenate(each) for name, each in columns.items()}
     return PartRows(own, **whole, labels=tuple(labels))
-
-
-def save_part_rows(parts: PartRows | None) -> tuple[list[dict[str, str]] | None, dict[str, np.ndarray]]:
-    """Return the labels and the columns of a saved run."""
-    if parts is None:
-        return None, {}
-    return [asdict(one) for one in parts.labels], {f"parts/{name}": getattr(parts, name) for name in _COLUMNS}
-
-
-def load_part_rows(
-    labels: Any, data: Mapping[str, np.ndarray], own: int, kind: np.ndarray
-) -> PartRows | None:
-    """Read what :func:`save_part_rows` gave.
-
-    Parameters
-    ----------
-    labels : list of dict, or None
-    data : mapping of str to ndarray
-    own : int
-    kind : ndarray of int64
-        Of each row of the table.
-
-    Raises
-    ------
-    InputError
-        A row or label does not exist.
-    """
-    if labels is None:
-        return None
-    columns = {name: data[f"parts/{name}"] for name in _COLUMNS}
-    count, rows = len(columns["first"]), len(kind)
-    for name, column in columns.items():
-        require(column.dtype == np.int64 and column.ndim == 1, f"the table of parts/{name}")
-        require(
-            len(column) == (rows - own if name in ("shows", "phase", "chunk") else count), f"parts/{name}"
-        )
-    known = tuple(Label(**one) for one in labels)
-    require(all(type(text) is str for one in known for text in asdict(one).values()), "parts/labels")
-    first, until = columns["first"], columns["until"]
-    require((columns["owner"] >= 0) & (columns["owner"] < own), "parts/owner")
-    require((first >= own) & (first < until) & (until <= rows), "parts/first")
-    require(first[1:] >= until[:-1], "parts/until")
-    require((columns["label"] >= 0) & (columns["label"] < len(known)), "parts/label")
-    require((columns["kind"] >= COMPUTE) & (columns["kind"] <= DELAY), "parts/kind")
-    require((columns["bytes"] >= 0) & (columns["bytes"] < 1 << 60), "parts/bytes")
-    require((columns["shows"] >= 0) & (columns["shows"] < rows), "parts/shows")
-    return PartRows(own, **columns, labels=known)

@@ -14,7 +14,7 @@ from astranb.core.errors import InputError, near
 from astranb.core.progress import bar
 from astranb.core.text_table import aligned
 from astranb.core.units import format_bytes, format_time, size_bytes
-from astranb.gpu.chosen import GpuChoice
+from astranb.gpu import GpuChoice
 from astranb.infragraph import Infra, resolve
 from astranb.net import Network
 
@@ -130,8 +130,7 @@ class AlgorithmMap(Displayed):
         InputError
             The algorithm is not in the map, or the file cannot be written.
         """
-        from astranb.export.algorithm_chart import algorithm_chart
-        from astranb.export.svg_files import svg_of
+        from astranb.drawing import algorithm_chart, svg_of
 
         if algorithm and algorithm not in set(self.table["algorithm"]):
             hint = near(algorithm, sorted(set(self.table["algorithm"])))

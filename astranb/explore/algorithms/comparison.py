@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from astranb.collectives import PROTOCOLS, library_choice
 from astranb.core.errors import InputError
-from astranb.gpu.chosen import GpuChoice, chosen_preset
+from astranb.gpu import GpuChoice, chosen_preset
 from astranb.infragraph import Infra, resolve
 from astranb.net import Network
 
@@ -68,7 +68,7 @@ def best_algorithm(
         One row for each algorithm and protocol, the fastest first: ``algorithm``, ``protocol``,
         ``size_bytes``, ``time_ps``, ``algbw_Bps``, ``busbw_Bps``, ``slower`` (times the fastest), ``events``,
         ``reason`` (why it could not run; its times are missing then). Tables of several sizes
-        make a figure: :func:`astranb.export.figures.latency_curve`.
+        make a figure: :func:`astranb.drawing.figures.latency_curve`.
 
     Raises
     ------

@@ -75,7 +75,7 @@ class LinkBound:
                 for place in dict.fromkeys(at.tolist())
             )
 
-        divisions = parts(np.arange(len(fabric.graph))), parts(np.asarray(fabric.graph.instance))
+        divisions = parts(np.arange(len(fabric.graph))), parts(np.asarray(fabric.graph.nodes.instance))
         return cls(len(fabric.gpus), tuple(one for one in divisions if len(one) > 1))
 
     def least_us(self, collective: str, size: int, root: int = 0, *, in_switch: bool = False) -> float:

@@ -6,15 +6,14 @@ from collections.abc import Callable, Sequence
 from math import inf
 from typing import Any, NamedTuple, TypeAlias
 
-from astranb.collectives import Collective
-from astranb.collectives.language.program import Program
-from astranb.collectives.language.protocol import PROTOCOLS, check_protocol
-from astranb.collectives.library.registry import algorithms as registered
-from astranb.collectives.library.registry import find
+from astranb.collectives import PROTOCOLS, Collective, Program
+from astranb.collectives import algorithms as registered
+from astranb.collectives.language import check_protocol
+from astranb.collectives.library import find
 from astranb.core.errors import AstranbError, InputError, near
 from astranb.core.progress import bar
 from astranb.core.units import format_time
-from astranb.gpu.chosen import GpuChoice
+from astranb.gpu import GpuChoice
 from astranb.infragraph import Infra
 from astranb.net import Network
 from astranb.sim import Simulation

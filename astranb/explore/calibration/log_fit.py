@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from astranb.collectives.library.registry import Writer
+from astranb.collectives.library import Writer
 from astranb.core.errors import InputError
 from astranb.core.units import format_bytes, format_time, size_bytes
 from astranb.gpu import Preset
-from astranb.gpu.presets import NUMBERS, checked_name
+from astranb.hardware import Provenance, checked_name
 from astranb.infragraph import Infra
 
 from .log_runs import LogRuns
@@ -413,8 +413,11 @@ class _LogFit:
         fitted = {name: value for name, value in self.values.items() if name not in self.why_not}
         about = f"{Path(log.where).name}, {len(self.rows)} rows, {int(self.used.sum())} used"
         device = f", {log.devices[0]}" if log.devices else ""
-        sources = {n: f"not fitted, as {base.name}: {base.sources.get(n, '')}" for n in NUMBERS}
-        sources |= dict.fromkeys(fitted, f"fitted to a log ({about}{device})")
+        sources = {
+            number: Provenance(known.kind, f"not fitted, as {base.name}: {known.source}")
+            for number, known in base.sources.items()
+        }
+        sources |= dict.fromkeys(fitted, Provenance("fitted", f"to a log ({about}{device})"))
         return replace(base.but(**fitted), name=name, sources=sources)
 
     def table(self, use: NDArray[np.str_]) -> pd.DataFrame:

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Final
 
 from astranb.collectives import Collective, algorithms
-from astranb.collectives.library.registry import Writer
+from astranb.collectives.library import Writer
 from astranb.core.errors import InputError
-from astranb.explore.algorithms.link_bound import LinkBound
+from astranb.explore.algorithms import LinkBound
 from astranb.gpu import PRESETS, Preset
 from astranb.gpu import preset as find_preset
 from astranb.infragraph import Infra, resolve

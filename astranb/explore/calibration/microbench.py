@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 from astranb.collectives import Collective, Program
 from astranb.core.errors import WrongResult
 from astranb.engine.cacheline import CacheLineEngine
-from astranb.gpu import Preset
+from astranb.gpu import ROWS, Preset, blocks_of
 from astranb.gpu import preset as find_preset
-from astranb.gpu.measured import ROWS, blocks_of
 from astranb.sim import Simulation
 
 if TYPE_CHECKING:

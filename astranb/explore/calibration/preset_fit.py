@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from astranb.core.errors import InputError
-from astranb.gpu import PRESETS, Measured, Preset, read_measured
+from astranb.gpu import LINKED, PRESETS, ROWS, Measured, Preset, blocks_of, read_measured
 from astranb.gpu import preset as find_preset
-from astranb.gpu.measured import LINKED, ROWS, blocks_of
-from astranb.gpu.presets import NUMBERS, checked_name
+from astranb.hardware import DEFAULT_GPU, Provenance, checked_name
 
 from .microbench import TWO, measure
 
@@ -38,7 +37,7 @@ _LIMITED = 0.7  # above this share of the highest bandwidth, links limit a copy
 def preset_from(
     measured: str | Path | dict[str, Any] | Measured,
     *,
-    like: str | Path | Preset = "h100-sxm",
+    like: str | Path | Preset = DEFAULT_GPU,
     name: str | None = None,
     infra: str | None = None,
 ) -> Preset:
@@ -73,7 +72,7 @@ def preset_from(
     >>> mine = preset_from(found | {"device": {"name": "My GPU", "sms": 140}})
     >>> mine.name, mine.sms, mine.launch_ps
     ('my-gpu', 140, 3100000)
-    >>> mine.sources["sms"]
+    >>> str(mine.sources["sms"])
     'measured: the device has 140 (My GPU)'
     """
     found = measured if isinstance(measured, Measured) else read_measured(measured)
@@ -89,7 +88,10 @@ def preset_from(
     for _ in range(_SWEEPS):
         if not fit.sweep():
             break
-    unmeasured = {n: f"not measured, as {base.name}: {base.sources.get(n, '')}" for n in NUMBERS}
+    unmeasured = {
+        number: Provenance(known.kind, f"not measured, as {base.name}: {known.source}")
+        for number, known in base.sources.items()
+    }
     return replace(fit.preset, name=checked_name(name or _name_of(found)), sources=unmeasured | fit.sources)
 
 
@@ -144,14 +146,14 @@ class _Fit:
 
     def __post_init__(self) -> None:
         self.base = self.preset
-        self.sources: dict[str, str] = {}
+        self.sources: dict[str, Provenance] = {}
         self.known: dict[tuple[str, Preset, str], float] = {}
 
     def take(self, why: str, **numbers: int) -> None:
         """Change numbers and record the reason as their source."""
         device = f" ({self.found.device})" if self.found.device else ""
         self.preset = self.preset.but(**numbers)
-        self.sources |= dict.fromkeys(numbers, f"measured: {why}{device}")
+        self.sources |= dict.fromkeys(numbers, Provenance("measured", f"{why}{device}"))
 
     def facts(self) -> None:
         """Take what needs no simulation: the properties of the device and the periods of kernels."""
@@ -159,7 +161,7 @@ class _Fit:
         if "sms" in facts:
             self.take(f"the device has {facts['sms']}", sms=facts["sms"])
         if "memory_bytes" in facts:
-            self.take("reported by the device", hbm_bytes=facts["memory_bytes"])
+            self.take("reported by the device", memory_bytes=facts["memory_bytes"])
         if "l2_bytes" in facts and base.l2_bytes:
             near = facts.get("near_bytes", base.near_bytes * facts["l2_bytes"] // base.l2_bytes)
             self.take("reported by the device", l2_bytes=facts["l2_bytes"])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from astranb.collectives.library.registry import Writer
+from astranb.collectives.library import Writer
 from astranb.core.errors import InputError
 from astranb.core.progress import bar
 from astranb.core.units import format_bandwidth, size_bytes
@@ -329,7 +329,7 @@ class _Search:
         return [best, *rest]
 
     def _shown(self, parts: Sequence[_T]) -> Iterator[_T]:
-        """Return parts or explanations with a progress bar."""
+        """Yield parts or explanations with a progress bar."""
         with bar(len(parts), what="suspects", unit="run") as shown:
             for part in parts:
                 yield part
@@ -360,7 +360,7 @@ class _Search:
         return groups
 
     def _links(self) -> Iterator[_SlowPart]:
-        """Return every link that some run uses, all lanes of one direction together."""
+        """Yield every link that some run uses, all lanes of one direction together."""
         used = frozenset().union(*self.used)
         lanes: dict[str, list[int]] = defaultdict(list)
         for link in range(len(self.fabric.links)):
@@ -381,7 +381,7 @@ class _Search:
 
     def _class(self, part: _SlowPart) -> Any:
         """Return what links have in common that all runs use alike: lanes of one GPU to equal switches."""
-        kinds = self.fabric.graph.kind
+        kinds = self.fabric.graph.nodes.kind
         ends = self._ends(part)
         at_gpu = [end if kinds[end] == NodeKind.XPU else -1 for end in ends]
         if max(at_gpu) < 0:
@@ -396,7 +396,7 @@ class _Search:
         return [(part.name, sorted(part.links)) for part in self._links() if node in self._ends(part)]
 
     def _ranks(self, ends: set[int] | None) -> Iterator[_SlowPart]:
-        """Return GPUs among some nodes: all its links, and the clock of its SMs."""
+        """Yield GPUs among some nodes: each with all its links, and the clock of its SMs."""
         issue = int(self.runs.gpu.issue_ps)
         for rank, node in enumerate(self.fabric.gpus.tolist()):
             if ends is None or node in ends:
@@ -412,7 +412,7 @@ class _Search:
                 yield self._part(self.fabric.graph.name(node), "NIC", touching)
 
     def _cables(self, part: _SlowPart, links: Sequence[_SlowPart]) -> Iterator[_SlowPart]:
-        """Return a link with its other direction."""
+        """Yield a link together with its other direction."""
         one, other = part.name.split("->")
         back = [link for link in links if link.name == f"{other}->{one}"]
         if back:
@@ -420,7 +420,7 @@ class _Search:
             yield self._part(f"{one}<->{other}", "cable", both)
 
     def _lanes(self, part: _SlowPart) -> Iterator[_SlowPart]:
-        """Return one lane of a link that has several: they are alike."""
+        """Yield one lane of a link that has several: they are alike."""
         if len(part.links) > 1:
             first = min(part.links)
             yield self._part(self.fabric.name(first), "lane", [(self.fabric.name(first), [first])])
@@ -486,7 +486,7 @@ class _Search:
         )
 
     def _proposals(self, rivals: Sequence[_SlowPart]) -> Iterator[LogRow]:
-        """Return measurements that the log does not have, with roots at the ends of the rivals."""
+        """Yield measurements that the log does not have, with roots at the ends of the rivals."""
         size = max(row.size for row in self.rows)
         have = {(row.collective, row.root) for row in self.rows}
         ends = {end for part in rivals for link in part.links for end in self._ends_of(link)}

@@ -116,7 +116,7 @@ class Skew(Displayed):
 
     def figure(self, *, dark: bool = False) -> Any:
         """Draw the mean time over the spread, a line for each collective: a Bokeh figure."""
-        from astranb.export import figures
+        from astranb.drawing import figures
 
         return figures.skew_curve(self.summary(), title=self.title, dark=dark)
 

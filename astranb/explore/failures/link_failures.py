@@ -9,7 +9,7 @@ import numpy as np
 
 from astranb.core.errors import InputError
 from astranb.core.units import time_ps
-from astranb.engine.edits import no_other_routes
+from astranb.engine import no_other_routes
 from astranb.net import Fabric
 from astranb.sim import Simulation
 

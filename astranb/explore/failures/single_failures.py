@@ -137,7 +137,7 @@ def _paths(failures: str | Sequence[str | Sequence[str]], sim: Simulation) -> li
         pairs = np.unique(np.sort(ends, axis=1), axis=0).tolist()
         return [(f"{name(a)}->{name(b)}",) for a, b in pairs]
     nodes = np.unique(ends)
-    return [(name(node),) for node in nodes[fabric.graph.kind[nodes] == _KINDS[failures]].tolist()]
+    return [(name(node),) for node in nodes[fabric.graph.nodes.kind[nodes] == _KINDS[failures]].tolist()]
 
 
 def _carried(sim: Simulation) -> Mapping[str, float]:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from astranb.core.errors import InputError, near
+from astranb.core.file_formats import has_plugin
 
 __all__ = [
     "Parser",
@@ -132,7 +133,7 @@ def algorithm_of(text: Any) -> Any:
     """
     if callable(text):
         return text
-    if text is not None and text.lower().endswith((".json", ".xml", ".csv")):
+    if text is not None and (text.lower().endswith((".json", ".xml", ".csv")) or has_plugin(text)):
         from astranb.collectives import read_algorithm
 
         return read_algorithm(text)
@@ -145,6 +146,6 @@ def params_of(args: argparse.Namespace) -> dict[str, Any]:
     """Return ``params=`` of a collective, from ``--param NAME=VALUE``; nothing where there are none."""
     if not args.param:
         return {}
-    from astranb.collectives.language.parameters import parameters_given
+    from astranb.collectives.language import parameters_given
 
     return {"params": parameters_given(args.param, "--param")}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from astranb.core.errors import InputError, near
 from astranb.core.file_formats import is_task_graph
-from astranb.engine.fidelity import fidelity_of
+from astranb.engine import fidelity_of
 
 from .arguments import algorithm_of, collective_of, flag_of, given, is_contract, params_of
 from .model import expanded_memory_of, memory_limit_of, workload_of
@@ -20,9 +20,9 @@ from .run_options import COLLECTIVE, EXCHANGE, JOBS, LAYERS, MODEL, TRACES, chec
 
 if TYPE_CHECKING:
     from astranb.collectives import Collective, LibraryChoice
-    from astranb.explore.ensembles.random_runs import Ensemble
-    from astranb.explore.failures.link_failures import LinkFailures
-    from astranb.explore.plans.model_plans import PlanSearch
+    from astranb.explore.ensembles import Ensemble
+    from astranb.explore.failures import LinkFailures
+    from astranb.explore.plans import PlanSearch
     from astranb.infragraph import Infra
     from astranb.sim import Simulation
     from astranb.traffic import Pattern
@@ -159,7 +159,7 @@ def search_of(args: argparse.Namespace) -> PlanSearch:
     check_options(args, kind, fidelity)
     _refuse_failures(args, "a search of plans")
     _refuse_starts(args, "a search of plans")
-    from astranb.explore.plans.model_plans import suggest
+    from astranb.explore.plans import suggest
 
     step, cluster = _step(args)
     return suggest(step, cluster, limit_bytes=memory_limit_of(args, step.times))
@@ -329,7 +329,7 @@ def step_of(args: argparse.Namespace) -> tuple[ModelStep, Cluster]:
 
 def _fitting(args: argparse.Namespace) -> tuple[ModelStep, Cluster]:
     """Make a model's step and its cluster; refuse what does not fit in memory."""
-    from astranb.workload.models.fits import PER_NODE, does_not_fit, require_memory
+    from astranb.workload.models import PER_NODE, does_not_fit, require_memory
 
     step, cluster = _step(args)
     if step.times is not None and args.memory_limit != "none":
@@ -389,7 +389,7 @@ def ensemble_of(args: argparse.Namespace) -> Ensemble:
     fidelity = fidelity_of(args.fidelity, collective=False, where="--fidelity")
     check_options(args, kind_of(args)[0], fidelity)
     _refuse_failures(args, "runs that vary")
-    from astranb.explore.ensembles.random_runs import ensemble
+    from astranb.explore.ensembles import ensemble
 
     inputs = _jobs(args)
     variation = getattr(inputs.what, "variation", None)
@@ -487,7 +487,7 @@ def _failures(args: argparse.Namespace) -> LinkFailures | None:
             raise InputError(f"--{name} needs --fail", where="run", hint="give --fail LINK@TIME, or --down")
     if args.fail is None:
         return None
-    from astranb.explore.failures.link_failures import LinkFailures
+    from astranb.explore.failures import LinkFailures
 
     return LinkFailures.of(args.fail, args.repair or (), args.reroute or "never")
 

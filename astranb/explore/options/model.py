@@ -115,6 +115,11 @@ MODEL_OPTIONS: Final[tuple[tuple[tuple[str, ...], str, dict[str, Any]], ...]] = 
         {"metavar": "E"},
     ),
     (
+        ("--costs",),
+        "model of the times of kernels: kernels, or that of a plug-in (default: kernels)",
+        {"metavar": "NAME"},
+    ),
+    (
         ("--cache-precision",),
         "of keys and values in memory: bf16 or fp8 (default: bf16)",
         {"type": _cache_bytes, "metavar": "P"},
@@ -238,7 +243,9 @@ def times_of(args: argparse.Namespace, gpu: str) -> KernelTimes:
     device = gpu_named(gpu)
     if args.kernels is not None:
         device = gpu_of_file(args.kernels, device).gpu
-    return KernelTimes(device, args.precision or "bf16", efficiency=efficiency, launch=launch)
+    return KernelTimes(
+        device, args.precision or "bf16", efficiency=efficiency, launch=launch, costs=args.costs or "kernels"
+    )
 
 
 def expanded_memory_of(args: argparse.Namespace, per_node: Callable[[], int]) -> HybridMemory | None:

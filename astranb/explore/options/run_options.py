@@ -8,7 +8,8 @@ from functools import cache, partial
 from typing import Any, Final, NamedTuple
 
 from astranb.core.errors import InputError, near
-from astranb.engine.fidelity import FIDELITIES
+from astranb.engine import FIDELITIES
+from astranb.hardware import DEFAULT_GPU
 
 from .arguments import Parser, flag_of, positive, whole
 from .model import MODEL_OPTIONS
@@ -357,7 +358,7 @@ _GROUPS: Final = (
             _option(
                 "--gpu",
                 "GPU preset or its file (default: that of the infrastructure); "
-                "of a model, whose kernels it runs (default: h100-sxm)",
+                f"of a model, whose kernels it runs (default: {DEFAULT_GPU})",
                 {**_for(MODEL, JOBS), **_for(COLLECTIVE, EXCHANGE, TRACES, LAYERS, at=_LINES)},
             ),
             _option(
@@ -497,7 +498,7 @@ _GROUPS: Final = (
         "--model gpt3-125m --dp 4 --html run.html --perfetto run.json.gz",
         (
             _flag("--explain", "explain where the time went", {**_ALL, LAYERS: _MESSAGES}),
-            _file("--save", "save the finished simulation", _ALL),
+            _file("--save", "save the finished simulation: inputs, changes, position and hash", _ALL),
             _file("--html", "write a page that replays the run offline", _ALL),
             _option(
                 "--live",

@@ -6,16 +6,25 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from astranb.chakra.scaling.parallelism import divisors
+from astranb.chakra.scaling import divisors
 from astranb.core.errors import InputError
 from astranb.core.text_table import aligned
 from astranb.core.units import format_time
-from astranb.explore.algorithms.collective_times import CollectiveTimes
-from astranb.workload.models import Cluster, Job, ModelStep, Parallelism, Transformer, machine
-from astranb.workload.models.fits import fullest, options_of, proposal
-from astranb.workload.models.memory import RankMemory
-from astranb.workload.models.pipeline import check
-from astranb.workload.models.weights import shares
+from astranb.explore.algorithms import CollectiveTimes
+from astranb.workload.models import (
+    Cluster,
+    Job,
+    ModelStep,
+    Parallelism,
+    RankMemory,
+    Transformer,
+    check,
+    fullest,
+    machine,
+    options_of,
+    proposal,
+    shares,
+)
 
 from .step_estimates import StepEstimate, estimate_step
 
@@ -253,7 +262,7 @@ def suggest(
 
 
 def _families(model: Transformer, job: Job, per_node: int) -> Iterator[list[Job]]:
-    """Return plans that differ in recomputation alone, the fastest of each family first."""
+    """Yield plans that differ in recomputation alone, the fastest of each family first."""
     for degrees in _degrees(model, job, per_node):
         replicas = job.batch // degrees.data
         for micro in _MICRO:
@@ -273,7 +282,7 @@ def _families(model: Transformer, job: Job, per_node: int) -> Iterator[list[Job]
 
 
 def _degrees(model: Transformer, job: Job, per_node: int) -> Iterator[Parallelism]:
-    """Return degrees of parallelism that multiply to the number of ranks and divide the model."""
+    """Yield degrees of parallelism that multiply to the number of ranks and divide the model."""
     ranks = job.parallelism.ranks
     for tensor in divisors(ranks, per_node):
         if any(shares(model, tensor)):

@@ -9,15 +9,10 @@ from typing import Any, Final
 
 from astranb.core.document import DocumentNode, read_document
 from astranb.core.errors import InputError, near
-from astranb.net.cost import LIBRA, PLACES, CostRates
+from astranb.hardware import Gpu
+from astranb.net import LIBRA, PLACES, CostRates
 
-__all__ = ["GPU_POWERS_W", "ClusterRates", "read_rates"]
-
-GPU_POWERS_W: Final = {
-    "a100-sxm": 400, "h100-sxm": 700, "h200-sxm": 700, "h800-sxm": 700, "h20-sxm": 400, "b200-sxm": 1000,
-    "gb200": 1200, "gb300": 1400, "mi300x": 750,
-}  # fmt: skip
-"""Most that a GPU with its memory draws, by its name: the vendors' data sheets."""
+__all__ = ["ClusterRates", "read_rates"]
 
 _NETWORKS: Final = {"astrasim1": PLACES, "libra": LIBRA}
 _PARTS: Final = ("link", "switch", "nic")
@@ -31,9 +26,8 @@ class ClusterRates:
     Parameters
     ----------
     gpu_peak_W, gpu_idle_W : float, optional
-        Power of a GPU with its memory while it computes, and otherwise. Default: :data:`GPU_POWERS_W`, and
-        12 % of it, about what a public measurement of an H200 has: 80 of 700 W
-        (api.serialalice.pt/alice-benchmark).
+        Power of a GPU with its memory while it computes, and otherwise. Default: those of the GPU's file;
+        the idle one is the same part of ``gpu_peak_W`` as there.
     node_link_pJ_per_bit : float
         Energy of a link within a node, for each bit: that of SerDes, 5.5 (besthub.dev, "Why Nvidia's NVLink
         C2C Is Redefining GPU-CPU Interconnects").
@@ -42,8 +36,8 @@ class ClusterRates:
         (NVIDIA at GTC 2025, in LightCounting's report on co-packaged optics).
     memory_pJ_per_bit : float
         Of memory outside the GPU, for each bit read or written; assumed.
-    gpu_dollars : float
-        Price of a GPU with its share of a server; assumed.
+    gpu_dollars : float, optional
+        Price of a GPU with its share of a server. Default: that of the GPU's file.
     memory_dollars_per_GB : float
         Price of memory outside the GPU, per 10^9 bytes; assumed.
     network : mapping of str to tuple of float
@@ -64,7 +58,7 @@ class ClusterRates:
     node_link_pJ_per_bit: float = 5.5  # noqa: N815
     pod_link_pJ_per_bit: float = 37.5  # noqa: N815
     memory_pJ_per_bit: float = 20.0  # noqa: N815
-    gpu_dollars: float = 30_000.0
+    gpu_dollars: float | None = None
     memory_dollars_per_GB: float = 5.0  # noqa: N815
     network: CostRates = field(default_factory=lambda: LIBRA)
     lifetime_years: float = 4.0
@@ -78,24 +72,26 @@ class ClusterRates:
             if isinstance(value, float | int) and not low <= value <= _MOST:
                 raise InputError(f"{value:g} is out of range", where=one.name, hint=f"take {low:g} or more")
 
-    def powers_W(self, gpu: str) -> tuple[float, float]:  # noqa: N802 - unit in the name
+    def powers_W(self, gpu: Gpu) -> tuple[float, float]:  # noqa: N802 - unit in the name
         """Return the power of a GPU while it computes, and otherwise.
 
         Raises
         ------
         InputError
-            The GPU's power is not known.
+            The GPU's power is neither given nor in its file.
         """
-        peak = self.gpu_peak_W
-        if peak is None:
-            if gpu not in GPU_POWERS_W:
-                hint = f"give gpu_peak_W; known are {', '.join(GPU_POWERS_W)}"
-                raise InputError(f"the power of {gpu[:40]} is not known", where="rates", hint=hint)
-            peak = GPU_POWERS_W[gpu]
-        return peak, _IDLE * peak if self.gpu_idle_W is None else self.gpu_idle_W
+        peak = gpu.costs.peak_W if self.gpu_peak_W is None else self.gpu_peak_W
+        return peak, gpu.costs.idle_part * peak if self.gpu_idle_W is None else self.gpu_idle_W
 
+    def dollars_of(self, gpu: Gpu) -> float:
+        """Return the price of a GPU with its share of a server.
 
-_IDLE: Final = 0.12
+        Raises
+        ------
+        InputError
+            It is neither given nor in the GPU's file.
+        """
+        return gpu.costs.gpu_dollars if self.gpu_dollars is None else self.gpu_dollars
 
 
 def read_rates(path: str | Path) -> ClusterRates:

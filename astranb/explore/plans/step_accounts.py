@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from astranb.chakra import NodeType
-from astranb.chakra.scaling.parallelism import GROUPS, PEERS
+from astranb.chakra.scaling import GROUPS, PEERS
 from astranb.core.errors import InputError
 
 if TYPE_CHECKING:

@@ -97,7 +97,7 @@ def bill(sim: Simulation, step: ModelStep, rates: ClusterRates | None = None) ->
         raise InputError("the step has no GPU", where="bill", hint="give gpu= to workload()")
     rates = rates or ClusterRates()
     seconds = int(sim.result.time_ps) / 1e12
-    peak, idle = rates.powers_W(step.times.gpu.name)
+    peak, idle = rates.powers_W(step.times.gpu)
     computed = sum(int(row["compute_ps"]) for row in sim.result.per_rank()) / 1e12
     gpus = computed * peak + (step.ranks * seconds - computed) * idle
     inputs: Any = sim.engine
@@ -114,7 +114,7 @@ def bill(sim: Simulation, step: ModelStep, rates: ClusterRates | None = None) ->
     memory = step.times.expanded
     bytes_each = 0 if memory is None else memory.expanded.capacity_bytes / memory.shared_by
     prices = (
-        step.ranks * rates.gpu_dollars,
+        step.ranks * rates.dollars_of(step.times.gpu),
         step.ranks * bytes_each / 1e9 * rates.memory_dollars_per_GB,
         float(network.cost_dollars(rates.network)),
     )

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from astranb.chakra import CollectiveType, NodeType
-from astranb.chakra.scaling.parallelism import GROUPS, PEERS
-from astranb.explore.algorithms.collective_times import CollectiveTimes
-from astranb.workload.models import Job, Stage, StageProgram, Transformer
-from astranb.workload.models.memory import rank_memory
+from astranb.chakra.scaling import GROUPS, PEERS
+from astranb.explore.algorithms import CollectiveTimes
+from astranb.workload.models import Job, Stage, StageProgram, Transformer, rank_memory
 
 if TYPE_CHECKING:
     from astranb.workload.kernels import KernelTimes

@@ -114,8 +114,7 @@ def run_corpus_job(job: CorpusJob, cluster: str) -> tuple[float, float]:
     """Simulate a workload; give its makespan and exposed communication in seconds."""
     from astranb.chakra import NodeType
     from astranb.engine.messages import Run
-    from astranb.workload.astrasim2 import Memory, System, Workload
-    from astranb.workload.astrasim2.traces import operations_of
+    from astranb.workload.astrasim2 import Memory, System, Workload, operations_of
 
     numbered = {name: at for at, name in enumerate(job.groups, 1)}
     groups = {int(name) if name.isdecimal() else at: list(job.groups[name]) for name, at in numbered.items()}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from astranb.chakra import CollectiveType, NodeType, durations_ns
-from astranb.explore.algorithms.collective_times import CollectiveTimes
+from astranb.explore.algorithms import CollectiveTimes
 from astranb.workload.astrasim2 import COLLECTIVE_NAMES, DimensionNetwork, System
 
 if TYPE_CHECKING:

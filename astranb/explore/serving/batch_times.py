@@ -7,11 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from astranb.explore.algorithms.collective_times import CollectiveTimes
+from astranb.explore.algorithms import CollectiveTimes
 from astranb.workload.kernels import Kernel
-from astranb.workload.models.costs import Costs
-from astranb.workload.models.program import Cost
-from astranb.workload.models.weights import EMBEDDING, HEAD, units
+from astranb.workload.models import EMBEDDING, HEAD, Cost, Costs, units
 
 if TYPE_CHECKING:
     from astranb.workload.kernels import KernelTimes

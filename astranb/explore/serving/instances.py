@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from astranb.core.errors import InputError
-from astranb.explore.algorithms.collective_times import CollectiveTimes
+from astranb.explore.algorithms import CollectiveTimes
 from astranb.workload.kernels import DEFAULT_GPU, KernelTimes, gpu_named
-from astranb.workload.models import Job, Parallelism, Transformer, machine
-from astranb.workload.models.library import find_model
-from astranb.workload.models.pipeline import TOKEN_BYTES, check
+from astranb.workload.models import TOKEN_BYTES, Job, Parallelism, Transformer, check, find_model, machine
 from astranb.workload.serving import Batch, RequestTrace, ServingPolicy, cache_blocks, token_bytes
 
 from .batch_times import BatchTimes, IterationTime
@@ -55,7 +53,7 @@ def serve(
     tensor: int = 1,
     pipeline: int = 1,
     policy: ServingPolicy | None = None,
-    gpu: str | KernelTimes = DEFAULT_GPU,
+    gpu: str | Path | KernelTimes = DEFAULT_GPU,
     precision: str = "bf16",
     cache_bytes: int = 2,
     expert_imbalance: float = 1.0,

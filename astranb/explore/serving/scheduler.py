@@ -309,7 +309,7 @@ class Scheduler:
         return values, counts
 
     def _give(self, one: Sequence, now: int) -> None:
-        """Return the token that follows a prompt."""
+        """Emit the token that follows a prompt."""
         one.given += 1
         if one.last_ns >= 0:
             self._gaps[now - one.last_ns] += 1

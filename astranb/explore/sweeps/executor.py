@@ -271,7 +271,7 @@ def _lost(task: Task, what: str) -> dict[str, Any]:
 def executor(
     workers: int = 2, client: Client | None = None, scheduler: str | None = None
 ) -> Iterator[Executor]:
-    """Return what runs points.
+    """Create an executor of points.
 
     Parameters
     ----------

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from astranb.collectives.language.parameters import algorithm_name, parameters_of
-from astranb.collectives.language.protocol import check_protocol
+from astranb.collectives.language import algorithm_name, check_protocol, parameters_of
 from astranb.core.errors import InputError, near
 from astranb.core.units import size_bytes
 from astranb.gpu import preset
+from astranb.hardware import DEFAULT_GPU
 from astranb.infragraph import Infra, resolve
 
 from .axes import SweepAxis
@@ -174,7 +174,7 @@ def _checked(algorithm: Any, params: Mapping[str, Any]) -> dict[str, Values]:
 def _of_gpu(numbers: Mapping[str, Any]) -> dict[str, Values]:
     """Return the values of each number of a GPU; refuse those that no GPU has."""
     found = {name: _several(values) for name, values in numbers.items()}
-    preset("h100-sxm").but(**{name: values[0] for name, values in found.items() if values})
+    preset(DEFAULT_GPU).but(**{name: values[0] for name, values in found.items() if values})
     return found
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from astranb.explore.options.run_options import line_of, option_names
+from astranb.explore.options import line_of, option_names
 
 from .points import PROVE, is_document_key, is_parameter, option_words
 

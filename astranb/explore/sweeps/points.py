@@ -18,12 +18,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
-from astranb import __version__
 from astranb.core.document import read_document
 from astranb.core.errors import AstranbError, InputError, near
-from astranb.explore.options.inputs import Subject, simulation_of, step_of
-from astranb.explore.options.model import NETWORK_OPTIONS, sharing_steps
-from astranb.explore.options.run_options import FILE_WORDS, options_of
+from astranb.core.version import __version__
+from astranb.explore.options import (
+    FILE_WORDS,
+    NETWORK_OPTIONS,
+    Subject,
+    options_of,
+    sharing_steps,
+    simulation_of,
+    step_of,
+)
 
 from .expressions import number_of
 
@@ -199,7 +205,7 @@ def _is_object(value: Any) -> bool:
 
 @contextmanager
 def _options(words: Words) -> Iterator[argparse.Namespace]:
-    """Return the options of a point; their files with other values exist in this context."""
+    """Yield the options of a point; their files with other values exist in this context."""
     options = option_words(words)
     objects = {name: options.pop(name) for name in _OBJECTS if _is_object(options.get(name))}
     numbers: dict[str, Any] = {}
@@ -320,7 +326,7 @@ def figures_of(subject: Subject) -> dict[str, Any]:
             "memory_bytes": max((one.total for one in step.memory()), default=None),
         }
         if not subject.by_lines:
-            from astranb.explore.plans.step_accounts import WAITS, account
+            from astranb.explore.plans import WAITS, account
 
             figures = account(subject.sim, step, peak_flops=cluster.peak_flops, price=subject.args.price)
             waits = {f"exposed_{name}_ps": figures.exposed_ps.get(name, 0) for name in WAITS}
@@ -335,8 +341,8 @@ def _scalars(document: Mapping[str, Any]) -> dict[str, Any]:
 
 def _estimated(words: Words) -> dict[str, Any]:
     """Estimate the step of a transformer; simulates nothing but single collectives."""
-    from astranb.explore.algorithms.collective_times import times_on
-    from astranb.explore.plans.step_estimates import estimate_step
+    from astranb.explore.algorithms import times_on
+    from astranb.explore.plans import estimate_step
 
     what, hint = "only training steps of transformers are estimated", "use analytical"
     if "model" not in words:

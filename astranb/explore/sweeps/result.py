@@ -13,7 +13,7 @@ import numpy.typing as npt
 from astranb.core.display import Displayed
 from astranb.core.errors import InputError
 from astranb.core.text_table import aligned
-from astranb.engine.fidelity import FIDELITIES
+from astranb.engine import FIDELITIES
 
 from .columns import axis_columns, figure_columns, figure_text, unit_of, written_value
 from .expressions import number_of
@@ -214,7 +214,7 @@ class SweepResult(Displayed):
     def figure(self, *, dark: bool = False) -> Any:
         """Draw time over size, or over another axis of ascending numbers, with a line for each of the others.
 
-        :func:`astranb.export.figures.show` shows it in a notebook, ``save`` writes it to a file.
+        :func:`astranb.drawing.figures.show` shows it in a notebook, ``save`` writes it to a file.
 
         Parameters
         ----------
@@ -230,7 +230,7 @@ class SweepResult(Displayed):
         InputError
             No axis has several ascending numbers, or no point has ended.
         """
-        from astranb.export.figures import latency_curve
+        from astranb.drawing.figures import latency_curve
 
         across = next((axis for axis in self.spec.axes if axis.ordered), None)
         if across is None:

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from astranb.core.document import DocumentNode, DocumentSource, read_document
 from astranb.core.errors import InputError, near
-from astranb.engine.fidelity import FIDELITIES
-from astranb.explore.options.run_options import option_names
+from astranb.engine import FIDELITIES
+from astranb.explore.options import option_names
 
 from .axes import SweepAxis, read_axes
 from .expressions import Expression

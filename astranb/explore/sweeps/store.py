@@ -102,7 +102,7 @@ def _write(file: Path, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _alike(column: list[Any]) -> list[Any]:
-    """Return numbers of two kinds one: Parquet's columns have one type."""
+    """Convert numbers of two kinds to one: Parquet's columns have one type."""
     kinds = {type(value) for value in column if value is not None}
     return [None if value is None else float(value) for value in column] if kinds == {int, float} else column
 

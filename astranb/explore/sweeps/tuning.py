@@ -99,7 +99,7 @@ class Tuning:
         return int(trial.suggest_categorical(axis.name, list(range(last + 1))))
 
     def tell(self, point: SweepPoint, row: dict[str, Any]) -> None:
-        """Return what a point achieved; one that failed, or that a constraint forbids, tells nothing."""
+        """Report the result of a point to the study; one that failed or violates a constraint has none."""
         trial = self._under_way.pop(id(point))
         values = (
             [goal.sign * goal.of(row) for goal in self._spec.objectives] if row["status"] == DONE else None

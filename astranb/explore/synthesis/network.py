@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 from astranb.core.arrays import offsets, ranges, reduce_at
 from astranb.core.extras import needs_extra
 from astranb.infragraph import Infra, resolve
-from astranb.net import Fabric, compile_fabric
-from astranb.net.message_routes import message_routes
+from astranb.net import Fabric, compile_fabric, message_routes
 
 from .matching import EdgeTables
 

@@ -17,8 +17,7 @@ from typing import Final
 import numpy as np
 
 from astranb.collectives import Block, Chunk, Program, Semaphore
-from astranb.collectives.language.fifo import Cut
-from astranb.collectives.language.layout import ChunkLayout
+from astranb.collectives.language import ChunkLayout, Cut
 from astranb.core.arrays import numbered
 from astranb.core.errors import InputError
 

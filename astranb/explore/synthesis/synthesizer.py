@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from astranb.collectives import PROTOCOLS, Collective, Flaw, Program, verify, write_algorithm
-from astranb.collectives.language.protocol import check_protocol
+from astranb.collectives.language import check_protocol
 from astranb.core.errors import InputError
 from astranb.core.progress import bar
 from astranb.core.units import size_bytes

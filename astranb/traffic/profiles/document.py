@@ -12,7 +12,7 @@ from dataclasses import asdict, fields
 from typing import Any, Final
 
 from astranb.chakra import CollectiveType, NodeType
-from astranb.chakra.scaling.parallelism import GROUPS, PEERS
+from astranb.chakra.scaling import GROUPS, PEERS
 from astranb.core.document import DocumentNode
 from astranb.core.errors import InputError
 from astranb.workload.kernels import (
@@ -25,8 +25,7 @@ from astranb.workload.kernels import (
     Stream,
     TimedKernel,
 )
-from astranb.workload.models import Job, ModelStep, Parallelism, StageProgram, Transformer
-from astranb.workload.models.program import Unit
+from astranb.workload.models import Job, ModelStep, Parallelism, StageProgram, Transformer, Unit
 
 __all__ = ["step_document", "step_of"]
 
@@ -87,6 +86,7 @@ def _times_document(times: KernelTimes) -> dict[str, Any]:
         "precision": times.precision,
         "efficiency": times.efficiency,
         "launch": times.launch,
+        **({} if times.costs == "kernels" else {"costs": times.costs}),
         "sustained": times.sustained,
         "stream_k": times.stream_k,
     }
@@ -205,7 +205,7 @@ def _times(given: DocumentNode) -> KernelTimes:
         return tuple(tuple(one) for one in listed)
 
     gpu = _made(Gpu, given.get("gpu"), fp8_tiles=tiles)
-    efficiency = given.get("efficiency")
+    efficiency, costs = given.get("efficiency"), given.get("costs", None)
     return KernelTimes(
         gpu,
         given.get("precision").text(),
@@ -213,6 +213,7 @@ def _times(given: DocumentNode) -> KernelTimes:
         launch=given.get("launch").text(),
         sustained=given.get("sustained").real(0, 10),
         stream_k=given.get("stream_k").truth(),
+        costs="kernels" if costs.value is None else costs.text(),
     )
 
 

@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from astranb.chakra import CollectiveType, NodeType
-from astranb.chakra.scaling.parallelism import GROUPS, PEERS, plan_text
+from astranb.chakra.scaling import GROUPS, PEERS, plan_text
 from astranb.core.document import read_document
 from astranb.core.errors import InputError
 from astranb.core.files import whole_file
 from astranb.workload.astrasim2 import DimensionNetwork, InfraNetwork, Workload
 from astranb.workload.kernels import DEFAULT_GPU, KernelTimes
-from astranb.workload.models import Job, ModelStep, Parallelism, Transformer, workload
-from astranb.workload.models.fits import require_memory
+from astranb.workload.models import Job, ModelStep, Parallelism, Transformer, require_memory, workload
 
 from .document import step_document, step_of
 
@@ -206,7 +205,7 @@ def profile_model(
     model: str | Transformer,
     parallelism: Parallelism | None = None,
     *,
-    gpu: str | KernelTimes = DEFAULT_GPU,
+    gpu: str | Path | KernelTimes = DEFAULT_GPU,
     memory_limit_bytes: int | None = None,
     **options: Any,
 ) -> Profile:

@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
+from pathlib import Path
 from typing import Any, Final
 
-from astranb.chakra.scaling.parallelism import plan_text, take_divisor
+from astranb.chakra.scaling import plan_text, take_divisor
 from astranb.core.errors import InputError, near
 from astranb.core.extras import needs_extra
 from astranb.workload.kernels import DEFAULT_GPU, KernelTimes, gpu_named
@@ -77,7 +78,7 @@ def profile_torch(
     plan: Mapping[str, str] | None = None,
     microbatches: int | None = None,
     precision: str | None = "bf16",
-    gpu: str | KernelTimes = DEFAULT_GPU,
+    gpu: str | Path | KernelTimes = DEFAULT_GPU,
     measured: float | None = None,
     balance: str = "layers",
     recompute: str | bool = "none",
@@ -157,7 +158,7 @@ def profile_torch(
         gradient_bytes=gradient_bytes or number_bytes, optimizer_bytes=optimizer_bytes, library="pytorch",
     )  # fmt: skip
     programs = stages_of(found, job, balance, bucket_bytes)
-    times = KernelTimes(gpu_named(gpu), precision or "bf16") if isinstance(gpu, str) else gpu
+    times = KernelTimes(gpu_named(gpu), precision or "bf16") if isinstance(gpu, str | Path) else gpu
     title = type(module).__name__
     unit = "tokens" if sequence > 1 else "samples"
     step = ModelStep(degrees, programs, job.new_tokens, times, unit, title)
@@ -488,7 +489,7 @@ class _Tracer:
         return int(parameter.numel()) // (self.recorder.parts if divided else 1)
 
     def _passed(self, out: Any, inputs: Sequence[Any]) -> Any:
-        """Return results like those of a unit, whose gradients pass by it."""
+        """Return placeholders of a unit's results, whose gradients bypass it."""
         torch, tracer = self.torch, self
         function: Any = torch.autograd.Function
         like = [one for one in self.leaves(out) if one.requires_grad]
@@ -627,7 +628,7 @@ def _matches(name: str, key: str) -> bool:
 
 
 def _units(torch: Any, module: Any) -> Iterator[Any]:
-    """Return the children of the outermost lists and sequences of modules."""
+    """Yield the children of the outermost lists and sequences of modules."""
     containers = (torch.nn.ModuleList, torch.nn.Sequential, torch.nn.ModuleDict)
     if isinstance(module, containers):
         yield from module.children()

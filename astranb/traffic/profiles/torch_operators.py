@@ -17,10 +17,10 @@ from math import prod
 from time import perf_counter_ns
 from typing import Any, Final, NamedTuple
 
-from astranb.chakra.scaling.parallelism import take_divisor
+from astranb.chakra.scaling import take_divisor
 from astranb.core.errors import InputError
 from astranb.workload.kernels import Attention, Kernel, Product, Stream, TimedKernel
-from astranb.workload.models.program import Cost
+from astranb.workload.models import Cost
 
 from .units import UnitSegment
 
@@ -74,7 +74,7 @@ class RecordedPass:
         )
 
     def rows(self, unit: str, name: str) -> Iterator[dict[str, Any]]:
-        """Return a row for each kind of operator."""
+        """Yield a row for each kind of operator."""
         found: dict[str, Counter[str]] = {}
         for one in self.operators:
             found.setdefault(one.name, Counter()).update(count=1, flops=one.flops, bytes=one.touched)

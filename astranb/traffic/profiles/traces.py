@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from astranb.chakra import CollectiveType, NodeType, ScaledJob, ScaledRank, read_present, scale
-from astranb.chakra.scaling.parallelism import GROUPS, PEERS, Parallelism
+from astranb.chakra.scaling import GROUPS, PEERS, Parallelism
 from astranb.core.errors import InputError
 from astranb.workload.astrasim2 import (
     COLLECTIVE,
@@ -17,8 +17,8 @@ from astranb.workload.astrasim2 import (
     COMPUTE,
     RECV,
     SEND,
+    operations_of,
 )
-from astranb.workload.astrasim2.traces import operations_of
 from astranb.workload.kernels import DEFAULT_GPU, KernelTimes, TimedKernel, gpu_named
 from astranb.workload.models import ModelStep, StageProgram
 
@@ -42,7 +42,7 @@ def profile_traces(
     groups: str | Path | None = None,
     traced: Parallelism | None = None,
     micro: int = 1,
-    gpu: str | KernelTimes = DEFAULT_GPU,
+    gpu: str | Path | KernelTimes = DEFAULT_GPU,
     tokens: int = 0,
 ) -> Profile:
     """Profile the traces of a few ranks, and scale what they did to more ranks.

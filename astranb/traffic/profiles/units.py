@@ -9,11 +9,19 @@ from itertools import accumulate
 from typing import Final, NamedTuple
 
 from astranb.core.errors import InputError
-from astranb.workload.models import Job, Parallelism, StageProgram
-from astranb.workload.models.passes import PassWriter
-from astranb.workload.models.pipeline import write_training
-from astranb.workload.models.program import TAGS, Cost
-from astranb.workload.models.weights import EMBEDDING, HEAD, Held, spread
+from astranb.workload.models import (
+    EMBEDDING,
+    HEAD,
+    TAGS,
+    Cost,
+    Held,
+    Job,
+    Parallelism,
+    PassWriter,
+    StageProgram,
+    spread,
+    write_training,
+)
 
 __all__ = ["BALANCES", "ProfiledModel", "ProfiledUnit", "UnitSegment", "stages_of", "unit_memory"]
 

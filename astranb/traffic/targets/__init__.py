@@ -1,7 +1,16 @@
 """Traffic in the formats of network simulators."""
 
-from .read import read_traffic
-from .registry import TARGETS, TrafficTarget, translate
-from .translation import Translation
+from __future__ import annotations
 
-__all__ = ["TARGETS", "TrafficTarget", "Translation", "read_traffic", "translate"]
+from typing import TYPE_CHECKING
+
+from astranb.core.lazy import lazy
+
+if TYPE_CHECKING:
+    from .read import read_traffic as read_traffic
+    from .registry import TARGETS as TARGETS
+    from .registry import TrafficTarget as TrafficTarget
+    from .registry import translate as translate
+    from .translation import Translation as Translation
+
+__getattr__, __dir__ = lazy(__name__)

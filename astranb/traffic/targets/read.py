@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from astranb.core.errors import InputError
-from astranb.core.file_formats import format_of, names_format
+from astranb.core.file_formats import format_of, names_format, read_by_plugin
 from astranb.traffic.graph import MessageGraph
 from astranb.traffic.pattern import Pattern
 from astranb.traffic.store import read_pattern
@@ -17,7 +17,7 @@ from .tables import read_tables, table_exists
 __all__ = ["read_traffic"]
 
 
-@names_format("GOAL", "HTSim traffic")
+@names_format("GOAL", "HTSim traffic", "traffic")
 def read_traffic(path: str | Path) -> Pattern | MessageGraph:
     """Read a pattern, or the messages of another format.
 
@@ -47,5 +47,8 @@ def read_traffic(path: str | Path) -> Pattern | MessageGraph:
         return read_goal(path)
     if found and found.key == "HTSim traffic":
         return read_htsim(path)
+    by_plugin = read_by_plugin(path, "traffic", MessageGraph)
+    if by_plugin is not None:
+        return by_plugin
     hint = "give a pattern (Parquet), a GOAL schedule, a connection matrix of htsim, or tables of messages"
     raise InputError("no traffic of a known format", where=where, hint=hint)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from astranb.core.errors import InputError, near
+from astranb.core.plugins import Registry
 from astranb.infragraph import Infra
 from astranb.traffic.graph import MessageGraph
 
@@ -58,8 +59,10 @@ _ALL: Final = (
     TrafficTarget("pcap", "test-beds: headers of RoCEv2 packets", ".pcap", pcap.write_pcap),
 )
 
-TARGETS: Final[dict[str, TrafficTarget]] = {target.name: target for target in _ALL}
-"""All targets by name."""
+TARGETS: Final[Registry[str, TrafficTarget]] = Registry(
+    "targets", TrafficTarget, lambda target: target.name, {target.name: target for target in _ALL}
+)
+"""All targets by name, those of plug-ins too."""
 
 
 def translate(
@@ -86,4 +89,6 @@ def translate(
     """
     if target not in TARGETS:
         raise InputError(f"unknown target {target!r}", where="--to", hint=near(target, TARGETS))
-    return TARGETS[target].write(graph, Path(path), topology=topology, **options)
+    write = TARGETS[target].write
+    with TARGETS.running(target):
+        return write(graph, Path(path), topology=topology, **options)

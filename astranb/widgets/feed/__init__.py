@@ -1,5 +1,8 @@
 """Messages to views, by cache lines or by operations."""
 
+from typing import TYPE_CHECKING
+
+from astranb.core.lazy import lazy
 from astranb.engine.cacheline import CacheLineEngine
 from astranb.widgets.session import Session
 
@@ -9,7 +12,7 @@ from .lines import LineFeed
 from .messages import COLUMNS, Message, pack, unpack
 from .operations import OperationFeed
 from .recorded import TraceFeed
-from .view import NOW, Answer, Options, View
+from .view import NOW, Answer, Options, Panel, View
 
 __all__ = [
     "COLUMNS",
@@ -24,6 +27,7 @@ __all__ = [
     "Message",
     "OperationFeed",
     "Options",
+    "Panel",
     "TraceFeed",
     "View",
     "answers",
@@ -31,6 +35,15 @@ __all__ = [
     "pack",
     "unpack",
 ]
+
+if TYPE_CHECKING:
+    from .modules import ModuleAnswers as ModuleAnswers
+    from .modules import attributes_message as attributes_message
+    from .modules import facts_of as facts_of
+    from .modules import shown_text as shown_text
+    from .modules import tree_message as tree_message
+
+__getattr__, __dir__ = lazy(__name__)
 
 
 AnyFeed = LineFeed | OperationFeed

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from astranb.drawing.layout import Layout, bundle_name, bundle_of, describe, lay_out
 from astranb.engine.cacheline import FLIGHT_KINDS, SPAN, SPAN_STATES, CacheLineEngine
-from astranb.export.layout import Layout, bundle_name, bundle_of, describe, lay_out
 from astranb.gpu import tables as t
 from astranb.widgets.session import Session
 
@@ -180,7 +180,7 @@ class LineFeed(Feed):
         Parameters
         ----------
         with_spans : bool
-            Whether spans are wanted: a view with a kernel asks for those in sight (``_spans.py``).
+            Whether spans are wanted: a view with a kernel asks for those in sight (``sim.spans``).
         """
         sim = self.sim
         spans = sim.spans(0, sim.now_ps) if with_spans else np.zeros(0, SPAN)

@@ -7,10 +7,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from astranb.engine.operations.about import STATES, About
-from astranb.engine.operations.activity import ACTIVITIES
-from astranb.engine.operations.spans import COMMUNICATION
-from astranb.export.layout import Detail, Layout, bundle_of, lay_out
+from astranb.drawing.layout import Detail, Layout, bundle_of, lay_out
+from astranb.engine.operations import ACTIVITIES, COMMUNICATION, STATES, About
 from astranb.widgets.session import Session
 from astranb.workload.astrasim2.kinds import RECV
 
@@ -204,7 +202,7 @@ class OperationFeed(Feed):
         engine = self.sim.engine
         news, buffers = super()._news(fine=fine, most=most)
         return {
-            "changed": engine.concerned(),
+            "changed": engine.last_event().path,
             "recording": engine.recording,
             "gaps": [],
             "oldest_ps": 0,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from .messages import Message
 
-__all__ = ["NOW", "Answer", "Options", "View"]
+__all__ = ["NOW", "Answer", "Options", "Panel", "View"]
 
 Options = Mapping[str, Any]
 Questions = Mapping[str, Sequence[Options]]
@@ -16,6 +17,28 @@ Answer = Callable[[Any, dict[str, Any]], Message]
 
 NOW: Options = {"at_ps": None}
 """Options of a question about the present."""
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Where the view of a plug-in is in the workbench. Of built-in views ``static/panels.js`` says it.
+
+    Attributes
+    ----------
+    name : str
+        Letters, digits and underscores.
+    title : str
+        Of its tab.
+    script : Path
+        The JavaScript module, which exports ``create(store, theme)`` as the modules in ``static/`` do.
+    slot : str
+        ``"stage"``, ``"side"`` or ``"below"``.
+    """
+
+    name: str
+    title: str
+    script: Path
+    slot: str = "stage"
 
 
 @dataclass(frozen=True)
@@ -33,9 +56,12 @@ class View:
         asks when nothing is selected and the cursor is at the end. They must not change anything.
     always : frozenset of str
         Questions whose answers do not change with time.
+    panel : Panel, optional
+        Of a plug-in: where it is shown.
     """
 
     feed: type
     answers: Mapping[str, Answer]
     offline: Questions | Callable[[Any], Questions] = field(default_factory=dict)
     always: frozenset[str] = frozenset()
+    panel: Panel | None = None

@@ -1,7 +1,19 @@
 """Control of a simulation by its views: commands, playing, long answers."""
 
-from .background import background_of
-from .commands import CHANGES, COMMANDS, UNITS
-from .session import PLAYING, Owner, Session, session_of
+from __future__ import annotations
 
-__all__ = ["CHANGES", "COMMANDS", "PLAYING", "UNITS", "Owner", "Session", "background_of", "session_of"]
+from typing import TYPE_CHECKING
+
+from astranb.core.lazy import lazy
+
+if TYPE_CHECKING:
+    from .background import background_of as background_of
+    from .commands import CHANGES as CHANGES
+    from .commands import COMMANDS as COMMANDS
+    from .commands import UNITS as UNITS
+    from .session import PLAYING as PLAYING
+    from .session import Owner as Owner
+    from .session import Session as Session
+    from .session import session_of as session_of
+
+__getattr__, __dir__ = lazy(__name__)

@@ -11,7 +11,7 @@ from typing import Any
 
 from astranb.core.errors import InputError
 from astranb.core.units import time_ps
-from astranb.engine.breakpoints import Breakpoint
+from astranb.engine import Breakpoint
 from astranb.engine.cacheline import spot_text
 from astranb.sim import Simulation, Stop, Watch
 

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 from astranb.core.errors import AstranbError, InputError, near
 from astranb.core.progress import heard
 from astranb.core.units import format_time
-from astranb.engine.operations.engine import OperationEngine
+from astranb.engine.operations import OperationEngine
 from astranb.sim import Replay, Simulation, Stop
 
 from .commands import COMMANDS, UNITS, count_of, when_of

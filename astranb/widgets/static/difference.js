@@ -43,7 +43,7 @@ export function createDifference() {
   }
   return {
     element,
-    /** Show a report of the kernel (widgets/_compare.py: report). @param {Difference} next */
+    /** Show a report of the kernel (widgets/views/compare.py: report). @param {Difference} next */
     show(next) {
       report = next;
       const titles = next.tables.map(({ title }) => title);

@@ -1,6 +1,6 @@
 // @ts-check
 // The columns of every message that carries arrays: their order, names and types, all little-endian.
-// Written once, in JSON between the parentheses: Python packs by it (widgets/_messages.py), `unpack` reads by it,
+// Written once, in JSON between the parentheses: Python packs by it (widgets/feed/messages.py), `unpack` reads by it,
 // and the types of the columns follow from it (types.d.ts). Times are f8 picoseconds: exact to 2**53 ps.
 
 export const COLUMNS = /** @type {const} */ ({

@@ -1,5 +1,5 @@
 // @ts-check
-// Where the boxes and lines of open modules are: rows from Python (chakra/_module_layers.py), sizes by what is open inside.
+// Where the boxes and lines of open modules are: rows from Python (chakra/analysis/module_layers.py), sizes by what is open inside.
 
 /** @import { ModuleBox, ModuleLine, ModulePicture, ModuleReply, Pair } from "./types" */
 

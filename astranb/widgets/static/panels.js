@@ -19,6 +19,7 @@ import { createInterval } from "./interval.js";
 import { createMemory } from "./memory.js";
 import { createModulePanel } from "./module_panel.js";
 import { createOverview } from "./overview.js";
+import { PLUGGED } from "./plugged.js";
 import { createRanks } from "./ranks.js";
 import { createResult } from "./result.js";
 import { createSeparator } from "./separator.js";
@@ -81,7 +82,10 @@ let numbers = 0; // of workbenches on the page: ids must differ
 /** @param {Store} store @param {Theme} theme */
 export function createPanels(store, theme) {
   const number = (numbers += 1);
-  const panels = (store.engine === "operations" ? OF_OPERATIONS : PANELS).map(([slot, name, title, create, open]) => {
+  const plugged = PLUGGED.filter(([engine]) => !engine || engine === store.engine);
+  /** @type {typeof PANELS} */
+  const table = [...(store.engine === "operations" ? OF_OPERATIONS : PANELS), ...plugged.map(([, ...panel]) => panel)];
+  const panels = table.map(([slot, name, title, create, open]) => {
     const view = create(store, theme);
     view.element.id = `anb-${number}-${name}`;
     const button = make("button", { type: "button", class: slot === "below" ? "anb-chip" : "anb-tab", text: title, "aria-controls": view.element.id });
@@ -217,5 +221,5 @@ export function createPanels(store, theme) {
 
 /** The slot of a panel, by its name. @param {string} name */
 export function slotOf(name) {
-  return [...PANELS, ...OF_OPERATIONS].find((panel) => panel[1] === name)?.[0];
+  return [...PANELS, ...OF_OPERATIONS, ...PLUGGED.map(([, ...panel]) => panel)].find((panel) => panel[1] === name)?.[0];
 }

@@ -26,7 +26,7 @@ export const timeColour = (name) => TIME_COLOURS[name.split(":")[0]];
 // Of tracks, in the order of TRACK_STATES (engine/cacheline/tracks.py): issue, no slot, compute, signal, data, packets,
 // fence, copy engine, semaphore, issue or data, started late. Details of a class differ in height.
 export const TRACK_COLOURS = ["issue", "data", "compute", "signal", "data", "data", "fence", "semaphore", "semaphore", "issue or data", "started late"].map((name) => TIME_COLOURS[name]);
-// What a node of a recorded trace does, in the order of ACTIVITIES (chakra/_activity.py).
+// What a node of a recorded trace does, in the order of ACTIVITIES (chakra/analysis/activity.py).
 export const RECORDED_COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9"];
 export const TRACK_HEIGHTS = [1, 0.84, 1, 1, 0.67, 0.5, 0.5, 0.2, 0.34, 0.67, 0.34];
 // By what memory is for (MEMORY_COLOURS of core/colours.py), and the memory of the GPU.

@@ -974,7 +974,7 @@ export interface StudyTraits {
   _chosen: number;
   _opened: { point?: number; title?: string; view?: string; error?: string };
 }
-/** A row of Python's TraceStatistics (chakra/_statistics.py): times in ns. */
+/** A row of Python's TraceStatistics (chakra/analysis/job_statistics.py): times in ns. */
 export type CountedTimes = { [name: `${string}_ns`]: number };
 export interface Counted {
   ranks: number;

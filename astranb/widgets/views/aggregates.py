@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from astranb.core.errors import InputError
-from astranb.export.layout import Layout
+from astranb.drawing.layout import Layout
 from astranb.widgets.feed import NOW, Feed, LineFeed, Message, View, pack
 
 __all__ = ["QUANTILES", "VIEW", "aggregates", "hottest", "window_of"]

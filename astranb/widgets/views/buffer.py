@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from astranb.collectives import BUFFERS
-from astranb.collectives.language.fifo import index_name
+from astranb.collectives.language import index_name
 from astranb.core.errors import InputError
-from astranb.engine.cacheline.memory import BufferContent, buffer_of
+from astranb.engine.cacheline import BufferContent, buffer_of
 from astranb.sim import Simulation
 from astranb.widgets.feed import NOW, LineFeed, Message, View, pack
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from astranb.engine.cacheline.recent_events import events_around
-from astranb.engine.operations.spans import ends_around
+from astranb.engine.cacheline import events_around
+from astranb.engine.operations import ends_around
 from astranb.widgets.feed import Feed, Message, View
 
 __all__ = ["VIEW"]

@@ -8,12 +8,10 @@ from typing import Any
 import numpy as np
 
 from astranb.core.errors import InputError
-from astranb.engine.cacheline import LinePath
-from astranb.engine.cacheline.lost_time import lost_times as lost_by_blocks
-from astranb.engine.cacheline.paths import resolve
-from astranb.engine.critical_path import CriticalPath, Segment
-from astranb.engine.operations.lost_time import lost_times as lost_by_ranks
-from astranb.engine.what_if import Change
+from astranb.engine import Change, CriticalPath, Segment
+from astranb.engine.cacheline import LinePath, resolve
+from astranb.engine.cacheline import lost_times as lost_by_blocks
+from astranb.engine.operations import lost_times as lost_by_ranks
 from astranb.sim import Simulation
 from astranb.widgets.feed import NOW, Feed, Message, Options, View, pack
 from astranb.widgets.session import background_of
@@ -43,7 +41,7 @@ def lost_time(feed: Feed, content: dict[str, Any]) -> Message:
     """Time lost per cause by the selected object, by all where it has none: ``path``, ``at_ps``."""
     sim, path = _there(feed, content), str(content.get("path", ""))
     times, name = (_of_blocks if sim.fidelity == "cacheline" else _of_ranks)(sim, path)
-    losses = sim.engine.losses.items()
+    losses = sim.engine.traits.losses.items()
     sums = sorted(zip(times.sum(axis=0).tolist(), losses, strict=True), reverse=True)
     rows = [{"cause": cause, "means": means, "ps": ps} for ps, (cause, means) in sums if ps]
     return {"of": name, "parts": len(times), "total_ps": int(times.sum()), "rows": rows}, []
@@ -78,7 +76,7 @@ def _of_ranks(sim: Simulation, path: str) -> tuple[np.ndarray, str]:
 def found_path(feed: Feed, content: dict[str, Any]) -> tuple[bool, float, Any]:
     """Return whether the critical path up to the cursor is found, the progress, and the run with its path."""
     sim = _there(feed, content)
-    if sim.engine.quick:
+    if sim.engine.traits.quick:
         return True, 1.0, (sim, sim.critical_path())
 
     def search() -> Generator[float, None, tuple[Simulation, CriticalPath]]:
@@ -172,7 +170,7 @@ def what_if(feed: Feed, content: dict[str, Any]) -> Message:
 
 
 def _quick(sim: Simulation) -> bool:
-    return bool(sim.engine.quick and sim.events <= QUICK_EVENTS)
+    return bool(sim.engine.traits.quick and sim.events <= QUICK_EVENTS)
 
 
 def what_if_run(feed: Feed, content: dict[str, Any]) -> Message:

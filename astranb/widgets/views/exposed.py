@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from astranb.core.units import format_time
-from astranb.engine.operations.activity import ACTIVITIES, LATE
+from astranb.engine.operations import ACTIVITIES, LATE
 from astranb.sim import Simulation
 from astranb.widgets.feed import NOW, Message, OperationFeed, View
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from astranb.core.errors import InputError
-from astranb.engine.operations.footprint import fullest_in, fullest_rank, held_by
-from astranb.export.memory_chart import MemoryAxis
+from astranb.drawing import MemoryAxis
+from astranb.engine.operations import fullest_in, fullest_rank, held_by
 from astranb.widgets.feed import Message, OperationFeed, View, pack
 from astranb.workload.astrasim2 import Footprint
 

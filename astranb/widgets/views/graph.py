@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 
 from astranb.core.units import format_time
-from astranb.engine.operations.about import KINDS, STATES
-from astranb.engine.operations.engine import OperationEngine
+from astranb.engine.operations import KINDS, STATES, OperationEngine
 from astranb.widgets.feed import Message, OperationFeed, View
 
-__all__ = ["MOST_NODES", "VIEW", "changes_of", "graph", "window"]
+__all__ = ["MOST_NODES", "VIEW", "changes_of", "graph_around_now", "window"]
 
 MOST_NODES = 160
 _LABEL = 40
@@ -88,7 +87,7 @@ def _lines(depth: list[int], edges: list[list[int]]) -> list[int]:
     return line
 
 
-def graph(feed: OperationFeed, options: dict[str, Any]) -> Message:
+def graph_around_now(feed: OperationFeed, options: dict[str, Any]) -> Message:
     """The operations of a rank around the cursor.
 
     Options: ``rank``, ``at_ps`` (None: now), ``most``, ``path`` (what is selected).
@@ -139,4 +138,4 @@ def changes_of(feed: OperationFeed, rank: int) -> np.ndarray:
     return np.union1d(times[times >= 0], [0])
 
 
-VIEW = View(OperationFeed, {"graph": graph})
+VIEW = View(OperationFeed, {"graph": graph_around_now})

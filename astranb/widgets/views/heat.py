@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from astranb.export.traffic import traffic_of
+from astranb.drawing import traffic_of
 from astranb.sim import Simulation
 from astranb.widgets.feed import NOW, Feed, LineFeed, Message, OperationFeed, Options, View, pack
 

@@ -58,7 +58,7 @@ def held(feed: LineFeed, options: dict[str, Any]) -> Message:
     ``phase`` is named before the first one has ended, and where it was not recorded.
     """
     sim = feed.session.at(options.get("at_ps"))
-    name, start, end = sim.engine.last_phase()
+    name, start, end = sim.engine.last_event().phase
     if _unrecorded(feed, start, end):
         name = ""
     busy = feed.sim.engine.recorder.utilisation(start, end) if name else np.zeros(0)

@@ -9,8 +9,8 @@ import numpy as np
 from astranb.core.density import flatten
 from astranb.core.errors import InputError, near
 from astranb.core.units import format_bytes, format_time
+from astranb.drawing.layout import bundle_name
 from astranb.engine.cacheline import FLIGHT_KINDS, TRACK_STATES
-from astranb.export.layout import bundle_name
 from astranb.sim import Simulation
 from astranb.widgets.feed import LineFeed, Message, View, pack
 

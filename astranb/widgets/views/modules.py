@@ -9,10 +9,8 @@ import numpy as np
 
 from astranb.chakra import Distinct, GraphNodes, ModuleTree
 from astranb.core.arrays import ranges
-from astranb.engine.operations.about import KINDS, About
-from astranb.engine.operations.spans import COMMUNICATION
-from astranb.widgets.feed import Message, OperationFeed, View, pack
-from astranb.widgets.feed.modules import ModuleAnswers
+from astranb.engine.operations import COMMUNICATION, KINDS, About
+from astranb.widgets.feed import Message, ModuleAnswers, OperationFeed, View, pack
 
 __all__ = ["VIEW", "nodes_of"]
 

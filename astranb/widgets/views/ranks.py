@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from astranb.core.errors import InputError, near
-from astranb.engine.operations.activity import ACTIVITIES, BUBBLE, LATE, Activity, activity_of, waits_of
+from astranb.engine.operations import ACTIVITIES, BUBBLE, LATE, Activity, activity_of, waits_of
 from astranb.sim import Simulation
 from astranb.widgets.feed import Message, OperationFeed, View, pack
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from astranb.core.units import format_bandwidth, format_time
 from astranb.engine.cacheline import TRACK_STATES
-from astranb.engine.operations.activity import ACTIVITIES
+from astranb.engine.operations import ACTIVITIES
 from astranb.sim import Simulation
 from astranb.widgets.feed import NOW, Feed, Message, OperationFeed, View
 

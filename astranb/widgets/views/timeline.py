@@ -12,8 +12,7 @@ import numpy as np
 
 from astranb.core.errors import InputError, near
 from astranb.core.units import format_time
-from astranb.engine.cacheline import TRACK_STATES, phase_times
-from astranb.engine.cacheline.source_lines import spot_text
+from astranb.engine.cacheline import TRACK_STATES, phase_times, spot_text
 from astranb.gpu import tables as t
 from astranb.sim import Simulation
 from astranb.widgets.feed import LineFeed, Message, View, pack

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from astranb.core.errors import InputError
-from astranb.engine.cacheline.faults import any_down, is_down, waiting_at
-from astranb.export.layout import Layout
-from astranb.net.port import CLASSES
+from astranb.drawing.layout import Layout
+from astranb.engine.cacheline import any_down, is_down, waiting_at
+from astranb.net import CLASSES
 from astranb.sim import Simulation
 from astranb.widgets.feed import NOW, LineFeed, Message, View, pack
 

@@ -6,37 +6,46 @@ layer cuts collectives into chunks, each of which passes through phases in the d
 
 from __future__ import annotations
 
-from .inputs import LayerWorkload, load
-from .loops import Action, Layers, loop_names, training_loop
-from .network import HierarchicalNetwork, read_network
-from .simai import SimAIWorkload, read_simai
-from .system import LayerAlgorithm, LayerSystem, read_system
-from .table import Layer, LayerTable, Part
-from .table_file import is_layer_table, read_layer_table, write_layer_table
-from .traces import TableTrace, layer_table_trace, simai_trace, write_table_ranks
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "Action",
-    "HierarchicalNetwork",
-    "Layer",
-    "LayerAlgorithm",
-    "LayerSystem",
-    "LayerTable",
-    "LayerWorkload",
-    "Layers",
-    "Part",
-    "SimAIWorkload",
-    "TableTrace",
-    "is_layer_table",
-    "layer_table_trace",
-    "load",
-    "loop_names",
-    "read_layer_table",
-    "read_network",
-    "read_simai",
-    "read_system",
-    "simai_trace",
-    "training_loop",
-    "write_layer_table",
-    "write_table_ranks",
-]
+from astranb.core.lazy import lazy
+
+if TYPE_CHECKING:
+    from .inputs import LayerWorkload as LayerWorkload
+    from .inputs import load as load
+    from .levels import Levels as Levels
+    from .levels import involved as involved
+    from .levels import levels_of as levels_of
+    from .loops import Action as Action
+    from .loops import Layers as Layers
+    from .loops import Loop as Loop
+    from .loops import Step as Step
+    from .loops import WrittenLoop as WrittenLoop
+    from .loops import loop_named as loop_named
+    from .loops import loop_names as loop_names
+    from .loops import training_loop as training_loop
+    from .network import HierarchicalNetwork as HierarchicalNetwork
+    from .network import read_network as read_network
+    from .roofline import CountedWork as CountedWork
+    from .roofline import ProductWork as ProductWork
+    from .roofline import Roofline as Roofline
+    from .roofline import Rooflines as Rooflines
+    from .simai import SimAIWorkload as SimAIWorkload
+    from .simai import read_simai as read_simai
+    from .system import ALGORITHMS as ALGORITHMS
+    from .system import WITHIN as WITHIN
+    from .system import LayerAlgorithm as LayerAlgorithm
+    from .system import LayerSystem as LayerSystem
+    from .system import read_system as read_system
+    from .table import Layer as Layer
+    from .table import LayerTable as LayerTable
+    from .table import Part as Part
+    from .table_file import is_layer_table as is_layer_table
+    from .table_file import read_layer_table as read_layer_table
+    from .table_file import write_layer_table as write_layer_table
+    from .traces import TableTrace as TableTrace
+    from .traces import layer_table_trace as layer_table_trace
+    from .traces import simai_trace as simai_trace
+    from .traces import write_table_ranks as write_table_ranks
+
+__getattr__, __dir__ = lazy(__name__)

@@ -24,6 +24,7 @@ __all__ = [
     "Layers",
     "Loop",
     "Step",
+    "WrittenLoop",
     "loop_named",
     "loop_names",
     "registered",
@@ -126,6 +127,37 @@ class Loop:
     function: LoopFunction
     dimensions: str
     step_ns: int = 1
+
+    @property
+    def shipped(self) -> bool:
+        """Whether it comes with astranb, so that its name is enough to have it."""
+        return registered.get(self.name) is self and self.function.__module__ == __name__
+
+    def written(self, layers: Layers) -> WrittenLoop:
+        """Return the steps of a pass over some layers, for a file."""
+        steps = ((one,) if isinstance(one, Action) else tuple(one) for one in self.function(layers))
+        return WrittenLoop(self.name, self.dimensions, self.step_ns, tuple(steps))
+
+
+class WrittenLoop(NamedTuple):
+    """A loop as its steps, for a file: whoever reads it needs no function.
+
+    Attributes
+    ----------
+    name, dimensions : str
+    step_ns : int
+        Those of the loop.
+    steps : tuple of tuple of Action
+    """
+
+    name: str
+    dimensions: str
+    step_ns: int
+    steps: tuple[tuple[Action, ...], ...]
+
+    def loop(self) -> Loop:
+        """Return the loop of these steps."""
+        return Loop(self.name, lambda _: iter(self.steps), self.dimensions, self.step_ns)
 
 
 registered: dict[str, Loop] = {}

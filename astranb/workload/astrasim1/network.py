@@ -19,7 +19,7 @@ from astranb.core.document import DocumentNode, DocumentSource, read_document
 from astranb.core.errors import InputError, near
 from astranb.core.file_formats import names_format
 from astranb.core.limits import MOST_RANKS
-from astranb.net.cost import PLACES
+from astranb.net import PLACES
 
 __all__ = ["HierarchicalNetwork", "read_network"]
 

@@ -74,7 +74,7 @@ def _part(words: Words, name: str, numbers: int) -> Part:
         words.fail(f"{name}: unknown collective {kind[:40]!r}", near(kind[:40], COLLECTIVES))
     size = words.number(f"{name} size", 0, _MOST_SIZE)
     if kind != "NONE" and size == 0:
-        words.fail(f"{name}: {kind} of 0 bytes", "give its size, or use NONE")
+        words.fail(f"{name}: size of {kind} is zero", "give its size, or use NONE")
     return Part(compute, kind, size, work)
 
 

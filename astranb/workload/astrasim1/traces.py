@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from astranb.chakra import Hole, Template, Trace, TraceBuilder, write_ranks
-from astranb.chakra.scaling.parallelism import Parallelism, plan_document
+from astranb.chakra.scaling import Parallelism, plan_document
 from astranb.core.errors import InputError
 
 from .loops import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Action, Layers, loop_named

@@ -2,47 +2,46 @@
 
 from __future__ import annotations
 
-from .documents import read_logical_dimensions, read_memory, read_network, read_system
-from .footprint import Footprint
-from .kinds import COLLECTIVE, COMPUTE, DELAY, MEMORY, RECV, REPLAY, SEND
-from .memory import Memory
-from .network import DimensionNetwork, InfraNetwork
-from .operations import COLLECTIVE_NAMES, Operations, RankOperations
-from .parts import Label, RecordedParts
-from .placed_job import PlacedJob, read_placed_jobs, saved_placed_jobs
-from .system import ALGORITHM_WORDS, DimensionAlgorithm, System
-from .whole_dimensions import along_dimensions, spanned_dimensions
-from .workload import Workload, load
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "ALGORITHM_WORDS",
-    "COLLECTIVE",
-    "COLLECTIVE_NAMES",
-    "COMPUTE",
-    "DELAY",
-    "MEMORY",
-    "RECV",
-    "REPLAY",
-    "SEND",
-    "DimensionAlgorithm",
-    "DimensionNetwork",
-    "Footprint",
-    "InfraNetwork",
-    "Label",
-    "Memory",
-    "Operations",
-    "PlacedJob",
-    "RankOperations",
-    "RecordedParts",
-    "System",
-    "Workload",
-    "along_dimensions",
-    "load",
-    "read_logical_dimensions",
-    "read_memory",
-    "read_network",
-    "read_placed_jobs",
-    "read_system",
-    "saved_placed_jobs",
-    "spanned_dimensions",
-]
+from astranb.core.lazy import lazy
+
+if TYPE_CHECKING:
+    from .checked import check_operations as check_operations
+    from .checked import check_shown as check_shown
+    from .checked import check_system as check_system
+    from .documents import read_logical_dimensions as read_logical_dimensions
+    from .documents import read_memory as read_memory
+    from .documents import read_network as read_network
+    from .documents import read_system as read_system
+    from .durations import at_speed as at_speed
+    from .durations import durations_ns as durations_ns
+    from .footprint import Footprint as Footprint
+    from .kinds import COLLECTIVE as COLLECTIVE
+    from .kinds import COMPUTE as COMPUTE
+    from .kinds import DELAY as DELAY
+    from .kinds import MEMORY as MEMORY
+    from .kinds import RECV as RECV
+    from .kinds import REPLAY as REPLAY
+    from .kinds import SEND as SEND
+    from .memory import Memory as Memory
+    from .memory import Pool as Pool
+    from .network import DimensionNetwork as DimensionNetwork
+    from .network import InfraNetwork as InfraNetwork
+    from .operations import COLLECTIVE_NAMES as COLLECTIVE_NAMES
+    from .operations import Operations as Operations
+    from .operations import RankOperations as RankOperations
+    from .parts import Label as Label
+    from .parts import RecordedParts as RecordedParts
+    from .placed_job import PlacedJob as PlacedJob
+    from .system import ALGORITHM_WORDS as ALGORITHM_WORDS
+    from .system import DimensionAlgorithm as DimensionAlgorithm
+    from .system import System as System
+    from .trace_kernels import shaped_of as shaped_of
+    from .traces import operations_of as operations_of
+    from .whole_dimensions import along_dimensions as along_dimensions
+    from .whole_dimensions import spanned_dimensions as spanned_dimensions
+    from .workload import Workload as Workload
+    from .workload import load as load
+
+__getattr__, __dir__ = lazy(__name__)

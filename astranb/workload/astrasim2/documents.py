@@ -9,7 +9,7 @@ from typing import Any, Final
 from astranb.core.document import DocumentNode, read_document
 from astranb.core.errors import near
 from astranb.core.file_formats import names_format
-from astranb.net.cost import PLACES
+from astranb.net import PLACES
 
 from .memory import Memory
 from .network import TOPOLOGIES, DimensionNetwork, InfraNetwork

@@ -11,8 +11,16 @@ from operator import mul
 from typing import TYPE_CHECKING, Any
 
 from astranb.core.errors import InputError, near
-from astranb.net.astrasim2 import FULLY_CONNECTED, MESH, RING, SWITCH
-from astranb.net.cost import PLACES, CostRates, cost_dollars, fabric_cost_dollars
+from astranb.net import (
+    FULLY_CONNECTED,
+    MESH,
+    PLACES,
+    RING,
+    SWITCH,
+    CostRates,
+    cost_dollars,
+    fabric_cost_dollars,
+)
 
 if TYPE_CHECKING:
     from astranb.infragraph import Infra

@@ -8,8 +8,7 @@ import numpy as np
 
 from astranb.chakra import NodeType, Trace
 from astranb.core.errors import InputError
-from astranb.workload.kernels import Launch, ShapedKernel, shaped_kernel
-from astranb.workload.kernels.recorded import OPERATORS
+from astranb.workload.kernels import OPERATORS, Launch, ShapedKernel, shaped_kernel
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

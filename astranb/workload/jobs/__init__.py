@@ -2,36 +2,33 @@
 
 from __future__ import annotations
 
-from .background import PATTERNS, BackgroundTraffic
-from .collective import collective_operations, flat
-from .file import JobsFile, read_jobs
-from .job import ClusterJob
-from .job import ClusterJob as Job
-from .join import Jobs
-from .placement import PLACEMENTS, FreeGpus
-from .start import Start, started, starts_ps
-from .variation import SHAPES, Failures, Jitter, LinkFault, Stragglers, Variation, Varied
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "PATTERNS",
-    "PLACEMENTS",
-    "SHAPES",
-    "BackgroundTraffic",
-    "ClusterJob",
-    "Failures",
-    "FreeGpus",
-    "Jitter",
-    "Job",
-    "Jobs",
-    "JobsFile",
-    "LinkFault",
-    "Start",
-    "Stragglers",
-    "Variation",
-    "Varied",
-    "collective_operations",
-    "flat",
-    "read_jobs",
-    "started",
-    "starts_ps",
-]
+from astranb.core.lazy import lazy
+
+__all__ = ["Job"]  # under another name
+
+if TYPE_CHECKING:
+    from .background import PATTERNS as PATTERNS
+    from .background import BackgroundTraffic as BackgroundTraffic
+    from .collective import collective_operations as collective_operations
+    from .collective import flat as flat
+    from .file import JobsFile as JobsFile
+    from .file import read_jobs as read_jobs
+    from .job import ClusterJob as ClusterJob
+    from .job import ClusterJob as Job
+    from .join import Jobs as Jobs
+    from .placement import PLACEMENTS as PLACEMENTS
+    from .placement import FreeGpus as FreeGpus
+    from .start import Start as Start
+    from .start import started as started
+    from .start import starts_ps as starts_ps
+    from .variation import SHAPES as SHAPES
+    from .variation import Failures as Failures
+    from .variation import Jitter as Jitter
+    from .variation import LinkFault as LinkFault
+    from .variation import Stragglers as Stragglers
+    from .variation import Variation as Variation
+    from .variation import Varied as Varied
+
+__getattr__, __dir__ = lazy(__name__)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from astranb.collectives import Collective
 from astranb.core.errors import InputError
 from astranb.core.units import size_bytes, time_ps
+from astranb.hardware import Gpu
 from astranb.workload.astrasim2 import (
     COLLECTIVE,
     DimensionNetwork,
@@ -199,7 +201,7 @@ class ClusterJob:
         network: DimensionNetwork | InfraNetwork,
         ranks: int,
         rate_Bps: float,  # noqa: N803 - unit in the name
-        gpu: str | None,
+        gpu: str | Path | Gpu | None,
         *,
         by_lines: bool,
     ) -> JobPart:
@@ -213,7 +215,7 @@ class ClusterJob:
             How many GPUs it has.
         rate_Bps : float
             What a GPU can send.
-        gpu : str, optional
+        gpu : str or Path or Gpu, optional
             Whose kernels a step without durations has.
         by_lines : bool
             As of :meth:`ModelStep.operations`.

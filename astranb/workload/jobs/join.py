@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,7 +13,8 @@ from astranb.chakra import Distinct
 from astranb.collectives import Collective
 from astranb.core.arrays import flat_lists
 from astranb.core.errors import InputError, near
-from astranb.net.message_routes import message_routes
+from astranb.hardware import Gpu
+from astranb.net import message_routes
 from astranb.workload.astrasim2 import (
     COLLECTIVE,
     COLLECTIVE_NAMES,
@@ -141,7 +143,7 @@ class Jobs:
     def on(
         self,
         network: DimensionNetwork | InfraNetwork | None = None,
-        gpu: str | None = None,
+        gpu: str | Path | Gpu | None = None,
         *,
         by_lines: bool = False,
     ) -> Workload:

@@ -5,20 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, ClassVar, Final
 
 import numpy as np
 
 from astranb.core.errors import InputError, near
 from astranb.core.units import format_time, time_ps
+from astranb.hardware import Gpu
 from astranb.workload.astrasim2 import (
     COMPUTE,
     DimensionNetwork,
     InfraNetwork,
     RankOperations,
     Workload,
+    durations_ns,
 )
-from astranb.workload.astrasim2.durations import durations_ns
 
 from .join import only_job
 
@@ -327,7 +329,7 @@ class Varied:
     def on(
         self,
         network: DimensionNetwork | InfraNetwork | None = None,
-        gpu: str | None = None,
+        gpu: str | Path | Gpu | None = None,
         *,
         by_lines: bool = False,
     ) -> Workload:

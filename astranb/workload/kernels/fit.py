@@ -8,18 +8,18 @@ golden-section search within its bounds, five times over.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from astranb.core.errors import InputError
+from astranb.hardware import GPU_FORMAT, PRECISIONS, Gpu, gpu_named, quantities
 
-from .gpus import PRECISIONS, Gpu
 from .times import KernelTimes
 from .timings import KernelTiming, read_facts, read_timings
 
-__all__ = ["Fit", "fit_gpu", "gpu_of_file"]
+__all__ = ["Fit", "fit_gpu", "fitted_document", "gpu_of_file", "rows_of"]
 
 _PRODUCTS: Final = ("gemm", "linear", "experts")
 _PROMPTS: Final = ("attention", "prompt")
@@ -107,6 +107,37 @@ def gpu_of_file(path: str | Path, like: Gpu) -> Fit:
     return found._replace(gpu=replace(found.gpu, fitted=fitted))
 
 
+def fitted_document(fit: Fit, like: str, name: str, file: str) -> dict[str, Any]:
+    """Return the document of a GPU's file: the numbers in which a fitted GPU differs from a shipped one.
+
+    Parameters
+    ----------
+    fit : Fit
+    like : str
+        Name of the shipped GPU that has the other numbers.
+    name : str
+        Of the new one.
+    file : str
+        The table of timings, for the sources.
+    """
+    usual = gpu_named(like)
+    decided = {one.partition(".")[0] for one in fit.changed}
+    document: dict[str, Any] = {"format": GPU_FORMAT, "version": 1, "name": name, "like": usual.name}
+    document |= {"memory": {}, "machine": {}, "kernels": {}}
+    for number, what in quantities(Gpu).items():
+        value = getattr(fit.gpu, number)
+        if what.text or (value == getattr(usual, number) and number not in decided):
+            continue
+        section, _, shared = what.shared.partition(".")
+        if shared.endswith("_ps") and number.endswith("_ns"):
+            value *= 1000
+        kind, source = ("fitted", fit.text) if number in decided else ("measured", "a # line of the table")
+        entry = {"value": dict(value) if isinstance(value, Mapping) else value, "kind": kind}
+        document[section or "kernels"][shared or number] = {**entry, "source": f"{file}: {source}"}
+    document["kernels"]["fitted"] = fit.gpu.fitted
+    return {key: value for key, value in document.items() if value != {}}
+
+
 def fit_gpu(rows: Iterable[KernelTiming], like: Gpu, *, name: str | None = None) -> Fit:
     """Fit a GPU's numbers to rows.
 
@@ -155,16 +186,22 @@ def fit_gpu(rows: Iterable[KernelTiming], like: Gpu, *, name: str | None = None)
 
 def _numbers(rows: Sequence[KernelTiming]) -> list[tuple[str, list[KernelTiming]]]:
     """Return the numbers that rows decide, each with those rows."""
-    found = []
-    for precision in PRECISIONS:
-        some = [row for row in rows if row.kernel in _PRODUCTS and row.precision == precision]
-        if some:
-            found.append((f"matrices.{precision}", some))
-    for number, (_, _, kernels) in _BOUNDS.items():
-        some = [row for row in rows if row.kernel in kernels]
-        if some:
-            found.append((number, some))
-    return found
+    known = (*(f"matrices.{precision}" for precision in PRECISIONS), *_BOUNDS)
+    return [(number, some) for number in known if (some := rows_of(rows, number))]
+
+
+def rows_of(rows: Iterable[KernelTiming], number: str) -> list[KernelTiming]:
+    """Return the rows that decide a number.
+
+    Parameters
+    ----------
+    rows : iterable of KernelTiming
+    number : str
+        A field of :class:`Gpu`, or ``matrices.`` and a precision.
+    """
+    name, _, precision = number.partition(".")
+    kernels = _PRODUCTS if precision else _BOUNDS[name][2]
+    return [row for row in rows if row.kernel in kernels and precision in ("", row.precision)]
 
 
 def _with(gpu: Gpu, number: str, value: float) -> Gpu:

@@ -17,7 +17,7 @@ from astranb.core.errors import InputError
 from astranb.gpu import Preset
 from astranb.gpu.tables import ROOM
 
-from .grids import Grid
+from .kernel_grids import Grid
 from .work import Attention, Product
 
 __all__ = ["OPERATORS", "Launch", "ShapedKernel", "shaped_kernel"]

@@ -15,17 +15,18 @@ Every kernel takes a constant besides. What GPUs achieve is in :mod:`.gpus`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from astranb.core.errors import InputError, near
+from astranb.core.plugins import Registry
+from astranb.hardware import PRECISIONS, Gpu
 
-from .gpus import PRECISIONS, Gpu
-from .host import HOSTS
 from .hybrid import HybridMemory, MemorySplit
 from .work import Attention, HostUpdate, Kernel, Product, Stream, TimedKernel
 
-__all__ = ["EFFICIENCIES", "LAUNCHES", "KernelTimes", "Tile", "read_efficiency"]
+__all__ = ["COSTS", "EFFICIENCIES", "LAUNCHES", "CostModel", "KernelTimes", "Tile", "read_efficiency"]
 
 _TILES: Final = (
     (256, 128, 1.0), (128, 256, 1.0), (128, 128, 1.0), (128, 64, 0.92), (64, 128, 0.92), (64, 64, 0.6),
@@ -44,6 +45,9 @@ as nodes of a CUDA graph; ``stream``: one after another from the host."""
 
 EFFICIENCIES: Final = ("kernels", "ideal")
 """Spellings of an efficiency, besides a number."""
+
+_OWN: Final = "kernels"
+_MOST_NS: Final = 10**15
 
 SUSTAINED: Final = 0.9
 """Part of a short benchmark's rate that a GPU sustains for minutes, within its power."""
@@ -145,15 +149,18 @@ class KernelTimes:
     expanded : HybridMemory, optional
         An expansion of the GPU's memory. What of it a kernel reads depends on what a rank holds
         (:meth:`holding`); until then it reads nothing.
+    costs : str
+        One of :data:`COSTS`: the model that times each kernel.
 
     Raises
     ------
     InputError
-        The GPU has no such precision, or there is no such launch.
+        The GPU has no such precision, or there is no such launch or cost model, or a cost model is combined
+        with an efficiency.
 
     Examples
     --------
-    >>> from astranb.workload.kernels import GPUS
+    >>> from astranb.hardware import GPUS
     >>> times = KernelTimes(GPUS["h100-sxm"])
     >>> large = Product(8192, 8192, 8192)
     >>> 500 < large.flops / times.kernel_ns(large) / 1e3 < 989  # TFLOP/s
@@ -170,6 +177,7 @@ class KernelTimes:
         sustained: float = SUSTAINED,
         stream_k: bool = False,
         expanded: HybridMemory | None = None,
+        costs: str = "kernels",
     ) -> None:
         if precision not in PRECISIONS or precision not in gpu.peaks:
             known = [name for name in PRECISIONS if name in gpu.peaks]
@@ -180,7 +188,13 @@ class KernelTimes:
             )
         if launch not in LAUNCHES:
             raise InputError(f"unknown launch {launch[:40]!r}", where="launch", hint=near(launch, LAUNCHES))
+        if costs not in COSTS:
+            raise InputError(f"unknown cost model {costs[:40]!r}", where="costs", hint=near(costs, COSTS))
+        if costs != _OWN and efficiency is not None:
+            hint = "leave one of them out"
+            raise InputError("a cost model and an efficiency exclude each other", where="costs", hint=hint)
         self.gpu, self.precision, self.efficiency, self.launch = gpu, precision, efficiency, launch
+        self.costs = costs
         self.sustained, self.stream_k, self.expanded = sustained, stream_k, expanded
         self.split: MemorySplit | None = None
         self._known: dict[Kernel, int] = {}
@@ -188,7 +202,7 @@ class KernelTimes:
     def _with(self, expanded: HybridMemory | None, split: MemorySplit | None) -> KernelTimes:
         made = KernelTimes(
             self.gpu, self.precision, efficiency=self.efficiency, launch=self.launch,
-            sustained=self.sustained, stream_k=self.stream_k, expanded=expanded,
+            sustained=self.sustained, stream_k=self.stream_k, expanded=expanded, costs=self.costs,
         )  # fmt: skip
         made.split = split
         return made
@@ -248,6 +262,8 @@ class KernelTimes:
         """Description of the times, in a line."""
         gpu, peak = self.gpu, f"{self.peak_flops / 1e12:g} TFLOP/s ({self.precision})"
         rates = f"{peak}, {gpu.memory_Bps / 1e9:g} GB/s"
+        if self.costs != _OWN:
+            return f"kernels of {gpu.name} by cost model {self.costs}, of {rates}"
         if self.efficiency is None:
             launched = f", launched in {self.launch_ns:,} ns each ({self.launch})" if self.launch_ns else ""
             return f"kernels of {gpu.name} {gpu.fitted or 'as measured'}{launched}, of {rates}"
@@ -310,6 +326,16 @@ class KernelTimes:
             return round(self.ideal_ns(flops, touched, listed) / self.efficiency)
         return sum(map(self.kernel_ns, listed)) + self.waiting_ns(listed)
 
+    @property
+    def model(self) -> CostModel:
+        """The cost model that :attr:`costs` names."""
+        return COSTS[self.costs]
+
+    @property
+    def modelled(self) -> bool:
+        """Whether the built-in model times every kernel, so that its tiles can be simulated."""
+        return self.efficiency is None and self.costs == _OWN
+
     def waiting_ns(self, kernels: Sequence[Kernel]) -> int:
         """Return the time that the GPU waits for a computation's launches, beyond that of its kernels."""
         if not self.launch_ns:
@@ -318,21 +344,41 @@ class KernelTimes:
         return max(0, launches * self.launch_ns - sum(map(self.kernel_ns, kernels)))
 
     def kernel_ns(self, kernel: Kernel) -> int:
-        """Return the time of one kernel in ns, from the end of the one before to its own end."""
+        """Return the time of one kernel in ns, from the end of the one before to its own end.
+
+        Raises
+        ------
+        InputError
+            The cost model is a plug-in's, and it fails or returns no time.
+        """
         found = self._known.get(kernel)
         if found is None:
-            if isinstance(kernel, Product):
-                took = self._product_ns(kernel)
-            elif isinstance(kernel, Attention):
-                took = self._attention_ns(kernel)
-            elif isinstance(kernel, HostUpdate):
-                took = HOSTS[self.gpu.name].update_ns(kernel)
-            elif isinstance(kernel, TimedKernel):
-                took = kernel.duration_ns
-            else:
-                took = self._moved_ns(self.moved_parts(kernel)) + kernel.launches * self.gpu.kernel_ns
+            with COSTS.running(self.costs):
+                took = self.model.kernel_ns(kernel, self)
+                if not 0 <= took < _MOST_NS:
+                    what = f"the time of a kernel must be from 0 to 10^15 ns, got {took!r:.40}"
+                    raise ValueError(what)
             found = self._known[kernel] = max(1, round(took))
         return found
+
+    def fitted_ns(self, kernel: Kernel) -> float:
+        """Return the time of a kernel by the built-in model, in ns, not rounded.
+
+        Examples
+        --------
+        >>> from astranb.hardware import GPUS
+        >>> KernelTimes(GPUS["h100-sxm"]).fitted_ns(Stream(10**9)) // 1000
+        341.0
+        """
+        if isinstance(kernel, Product):
+            return self._product_ns(kernel)
+        if isinstance(kernel, Attention):
+            return self._attention_ns(kernel)
+        if isinstance(kernel, HostUpdate):
+            return self.gpu.host.update_ns(kernel.sent, kernel.size)
+        if isinstance(kernel, TimedKernel):
+            return kernel.duration_ns
+        return self._moved_ns(self.moved_parts(kernel)) + kernel.launches * self.gpu.kernel_ns
 
     def casts(self, kernel: Kernel) -> bool:
         """Return whether a kernel's input is cast to fp8 before, by another kernel."""
@@ -471,4 +517,37 @@ _DIAGONAL: Final = 128
 """Rows of a tile of attention."""
 _PARTS_NS: Final = 5000
 """Additional time of single-token attention for long contexts: on H100 8.5 µs with a few keys, 14 to
-16.5 with 4,096 of a few heads (tests/data/kernels/trtllm.csv's source)."""
+16.5 with 4,096 of a few heads (the source of astranb/hardware/timings/trtllm.csv)."""
+
+
+@dataclass(frozen=True)
+class CostModel:
+    """A model of the times of kernels.
+
+    Attributes
+    ----------
+    name : str
+        The value of ``costs=`` and ``--costs``.
+    description : str
+        Where the times are from, in a line.
+    kernel_ns : callable
+        Takes a kernel and the :class:`KernelTimes` that ask: their ``gpu``, ``precision`` and
+        :meth:`~KernelTimes.fitted_ns`, for kernels that the model does not know. Returns nanoseconds.
+    """
+
+    name: str
+    description: str
+    kernel_ns: Callable[[Kernel, KernelTimes], float]
+
+
+def _fitted_ns(kernel: Kernel, times: KernelTimes) -> float:
+    return times.fitted_ns(kernel)
+
+
+COSTS: Final[Registry[str, CostModel]] = Registry(
+    "costs",
+    CostModel,
+    lambda one: one.name,
+    {_OWN: CostModel(_OWN, "tiles and passes over memory, fitted to timings", _fitted_ns)},
+)
+"""The cost models of kernels, by name."""

@@ -15,8 +15,8 @@ from typing import Final
 
 from astranb.core.errors import InputError, near
 from astranb.core.number_files import real, text_of, whole
+from astranb.hardware import PRECISIONS
 
-from .gpus import PRECISIONS
 from .times import KernelTimes
 from .work import Attention, Kernel, Product, Stream, expert_kernels, experts_used
 

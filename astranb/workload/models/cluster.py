@@ -15,9 +15,7 @@ from astranb.workload.astrasim2 import (
     read_network,
     read_system,
 )
-from astranb.workload.kernels import DEFAULT_GPU, HOSTS, KernelTimes, gpu_named
-
-from .interconnect import INTERCONNECTS, Interconnect
+from astranb.workload.kernels import DEFAULT_GPU, Interconnect, KernelTimes, gpu_named
 
 __all__ = ["Cluster", "assumed_system", "machine"]
 
@@ -115,7 +113,7 @@ def machine(
     times = step.times or KernelTimes(gpu_named(DEFAULT_GPU), step.precision)
     described: DimensionNetwork | InfraNetwork
     if network is None:
-        links = INTERCONNECTS[times.gpu.name]
+        links = times.gpu.interconnect
         if all_reduce != "ring":
             bandwidth, step_ns = links.all_reduce(message_bytes, _node(ranks, links))
             links = replace(links, inside_Bps=bandwidth, inside_ns=step_ns)
@@ -137,7 +135,7 @@ def machine(
         return Cluster(described, settings, peak or times.peak_flops, [*assumed, *last], outside)
     settings = assumed_system(step, described, all_reduce, **options)
     if step.host_updates or (step.moved_bytes and memory is None and times.expanded is None):
-        host = HOSTS[times.gpu.name]
+        host = times.gpu.host
         assumed.append(f"offloaded to the host, over {host.link_Bps / 1e9:g} GB/s: {host.text}")
     split = f"{settings.splits} chunk{'s' if settings.splits > 1 else ''} per collective"
     names = "ring algorithms" if all_reduce == "ring" else "all-reduces of few steps"
@@ -183,7 +181,7 @@ def _outside(times: KernelTimes) -> Memory:
     """Return the memory that holds what is offloaded: the GPU's expansion, or else its host's."""
     found = times.expanded
     if found is None:
-        return Memory("PER_NPU_MEMORY_EXPANSION", 0, HOSTS[times.gpu.name].link_Bps / 1e9)
+        return Memory("PER_NPU_MEMORY_EXPANSION", 0, times.gpu.host.link_Bps / 1e9)
     kind = "PER_NPU_MEMORY_EXPANSION" if found.shared_by == 1 else "PER_NODE_MEMORY_EXPANSION"
     tier = found.expanded
     return Memory(kind, -(-tier.latency_ps // 1000), tier.bandwidth_Bps / 1e9, found.shared_by)

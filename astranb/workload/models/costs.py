@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, NamedTuple
 
-from astranb.chakra.scaling.parallelism import share
+from astranb.chakra.scaling import share
 from astranb.workload.kernels import Attention, Kernel, Product, Stream, expert_kernels, experts_used
 
 from .job import Job

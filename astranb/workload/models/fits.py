@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from astranb.chakra.scaling.parallelism import Parallelism
+from astranb.chakra.scaling import Parallelism
 from astranb.core.errors import InputError
 
 from .job import RECOMPUTE, Job

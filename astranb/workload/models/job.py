@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from astranb.chakra.scaling.parallelism import Parallelism, take_divisor
+from astranb.chakra.scaling import Parallelism, take_divisor
 from astranb.core.errors import InputError, near
 from astranb.workload.kernels import PRECISIONS
 
@@ -66,7 +66,7 @@ class Job:
     update : str
         Who updates an offloaded optimizer's state: the ``host``'s cores, or the ``gpu``. For the host's
         cores gradients go there and parameters come back over the host's link, after the last backward pass
-        and before the step ends, nothing of it overlapped (:mod:`astranb.workload.kernels.host`). The GPU
+        and before the step ends, nothing of it overlapped (:class:`astranb.hardware.Host`). The GPU
         loads the state of a layer while it updates that of the one before, and stores it.
     library : str
         Whose kernels are around the matrices: ``megatron`` (Megatron-LM with Transformer Engine, and compiled

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from astranb.chakra import NodeType
-from astranb.chakra.scaling.parallelism import NEXT_STAGE, PEERS
+from astranb.chakra.scaling import NEXT_STAGE, PEERS
 from astranb.workload.kernels import HostUpdate
 
 from .job import Job

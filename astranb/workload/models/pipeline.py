@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import gcd
 from typing import NamedTuple
 
-from astranb.chakra.scaling.parallelism import take_divisor
+from astranb.chakra.scaling import take_divisor
 from astranb.core.errors import InputError
 
 from .job import Job

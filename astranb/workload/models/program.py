@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from astranb.chakra import CollectiveType, NodeType
-from astranb.chakra.scaling.parallelism import GROUPS, Parallelism
+from astranb.chakra.scaling import GROUPS, Parallelism
 from astranb.workload.kernels import Kernel, Stream
 
 __all__ = ["Cost", "StageProgram", "Unit", "optimizer_pass"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Final
 
-from astranb.chakra.scaling.parallelism import NEXT_STAGE, PEERS
+from astranb.chakra.scaling import NEXT_STAGE, PEERS
 
 from .activations import LayerActivations
 from .costs import Costs

@@ -21,10 +21,11 @@ from astranb.chakra import (
     Trace,
     write_ranks,
 )
-from astranb.chakra.scaling.parallelism import GROUPS, PEERS, Parallelism, numbered_groups, plan_document
+from astranb.chakra.scaling import GROUPS, PEERS, Parallelism, numbered_groups, plan_document
 from astranb.core.arrays import flat_lists
 from astranb.core.errors import InputError
 from astranb.gpu import preset
+from astranb.hardware import Gpu
 from astranb.workload.astrasim2 import (
     COLLECTIVE,
     COLLECTIVE_NAMES,
@@ -379,7 +380,7 @@ class ModelStep:
     def on(
         self,
         network: DimensionNetwork | InfraNetwork | None = None,
-        gpu: str | None = None,
+        gpu: str | Path | Gpu | None = None,
         *,
         by_lines: bool = False,
         memory: Memory | None = None,
@@ -392,8 +393,8 @@ class ModelStep:
         ----------
         network : DimensionNetwork or InfraNetwork, optional
             Default: that of :func:`machine`.
-        gpu : str, optional
-            Default: the step's own, or :data:`DEFAULT_GPU`.
+        gpu : str or Path or Gpu, optional
+            Name, file or numbers of the GPU. Default: the step's own, or :data:`DEFAULT_GPU`.
         by_lines : bool
             As of :meth:`operations`.
         memory : Memory, optional
@@ -405,6 +406,8 @@ class ModelStep:
             The network has another number of NPUs.
         """
         step = self.timed(gpu)
+        if step.times is not None:
+            _ = step.times.model  # a run records the plug-in, even if this step's times are known already
         cluster = machine(
             step, network=network, all_reduce=step.all_reduce, message_bytes=step.message_bytes, memory=memory
         )
@@ -414,17 +417,18 @@ class ModelStep:
             self.groups, title=self.title, footprint=step.footprint(),
         )  # fmt: skip
 
-    def timed(self, gpu: str | None = None) -> ModelStep:
+    def timed(self, gpu: str | Path | Gpu | None = None) -> ModelStep:
         """Return the step with durations: those of a GPU's kernels, or else its own.
 
         Parameters
         ----------
-        gpu : str, optional
+        gpu : str or Path or Gpu, optional
             As of :meth:`on`.
         """
         if gpu is None and self.times is not None:
             return self
-        return self._on(KernelTimes(gpu_named(gpu or DEFAULT_GPU), self.precision))
+        found = gpu if isinstance(gpu, Gpu) else gpu_named(gpu or DEFAULT_GPU)
+        return self._on(KernelTimes(found, self.precision))
 
     def expanded(self, memory: HybridMemory | str | None) -> ModelStep:
         """Return the step on GPUs whose memory is expanded.
@@ -519,9 +523,9 @@ class ModelStep:
 
     def _grids(self, program: StageProgram) -> tuple[tuple[Grid, ...], ...]:
         """Return the thread blocks of each computation; none where its time is a part of the roofline."""
-        if self.times is None or self.times.efficiency is not None:
+        if self.times is None or not self.times.modelled:
             return ()
-        gpu = preset(self.times.gpu.name)
+        gpu = self.times.gpu.own_machine or preset(self.times.gpu.name)
         known: dict[tuple[Kernel, ...], tuple[Grid, ...]] = {}
         for kernels in program.kernels:
             if any(isinstance(one, HostUpdate | TimedKernel) for one in kernels):
@@ -625,7 +629,7 @@ def workload(
     dispatch_node: int = 0,
     update: str | None = None,
     uneven: bool = False,
-    gpu: str | KernelTimes | None = None,
+    gpu: str | Path | KernelTimes | None = None,
     expanded_memory: HybridMemory | str | None = None,
 ) -> ModelStep:
     """Return what every rank does in one step of a model.
@@ -687,7 +691,7 @@ def workload(
     known = find_model(model) if isinstance(model, str) else model
     each = None if batch is None else batch // degrees.data
     micro = microbatches or _microbatches(degrees, each)
-    times = KernelTimes(gpu_named(gpu), precision) if isinstance(gpu, str) else gpu
+    times = KernelTimes(gpu_named(gpu), precision) if isinstance(gpu, str | Path) else gpu
     by = update or ("host" if expanded_memory is None else "gpu")
     if not isinstance(known, Transformer):
         if sequence is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from astranb.chakra.scaling.parallelism import Parallelism, share
+from astranb.chakra.scaling import Parallelism, share
 
 from .transformer import ParameterBlock, Transformer
 

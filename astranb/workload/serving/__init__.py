@@ -7,20 +7,20 @@ memory (:func:`cache_blocks`). :func:`astranb.explore.serve` answers the request
 
 from __future__ import annotations
 
-from .batch import Batch
-from .kv_cache import blocks_of, cache_blocks, token_bytes
-from .policy import ServingPolicy
-from .requests import ARRIVALS, Request, RequestTrace, read_requests, requests_of
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "ARRIVALS",
-    "Batch",
-    "Request",
-    "RequestTrace",
-    "ServingPolicy",
-    "blocks_of",
-    "cache_blocks",
-    "read_requests",
-    "requests_of",
-    "token_bytes",
-]
+from astranb.core.lazy import lazy
+
+if TYPE_CHECKING:
+    from .batch import Batch as Batch
+    from .kv_cache import blocks_of as blocks_of
+    from .kv_cache import cache_blocks as cache_blocks
+    from .kv_cache import token_bytes as token_bytes
+    from .policy import ServingPolicy as ServingPolicy
+    from .requests import ARRIVALS as ARRIVALS
+    from .requests import Request as Request
+    from .requests import RequestTrace as RequestTrace
+    from .requests import read_requests as read_requests
+    from .requests import requests_of as requests_of
+
+__getattr__, __dir__ = lazy(__name__)

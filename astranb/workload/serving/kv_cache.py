@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from astranb.core.errors import InputError
-from astranb.workload.models import Job, Transformer
-from astranb.workload.models.memory import rank_memory
-from astranb.workload.models.weights import cached_width, chunks
+from astranb.workload.models import Job, Transformer, cached_width, chunks, rank_memory
 
 from .policy import ServingPolicy
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from .array import DATAFLOWS, GOOGLE_TPU, Array, Gemm, convolution, roofline_ns
-from .shapes import POLICIES, MatrixProduct, layer_table, read_shapes
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "DATAFLOWS",
-    "GOOGLE_TPU",
-    "POLICIES",
-    "Array",
-    "Gemm",
-    "MatrixProduct",
-    "convolution",
-    "layer_table",
-    "read_shapes",
-    "roofline_ns",
-]
+from astranb.core.lazy import lazy
+
+if TYPE_CHECKING:
+    from .array import DATAFLOWS as DATAFLOWS
+    from .array import GOOGLE_TPU as GOOGLE_TPU
+    from .array import Array as Array
+    from .array import Gemm as Gemm
+    from .array import convolution as convolution
+    from .array import roofline_ns as roofline_ns
+    from .shapes import POLICIES as POLICIES
+    from .shapes import MatrixProduct as MatrixProduct
+    from .shapes import layer_table as layer_table
+    from .shapes import read_shapes as read_shapes
+
+__getattr__, __dir__ = lazy(__name__)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from astranb.core.errors import InputError
-from astranb.workload.astrasim1.roofline import Roofline
+from astranb.workload.astrasim1 import Roofline
 
 __all__ = ["DATAFLOWS", "GOOGLE_TPU", "Array", "Gemm", "convolution", "roofline_ns"]
 

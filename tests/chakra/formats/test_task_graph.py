@@ -203,7 +203,7 @@ def test_the_command_line(file: str, system: str, tmp_path: Path, capsys: pytest
 def test_the_cluster_of_a_task_graph(file: str, tmp_path: Path) -> None:
     graph = resolve(file).expand()
     assert len(graph.gpus) == 3
-    assert sorted(graph.bandwidth_ab_Bps.tolist()) == [25 * 10**9, 25 * 10**9, 50 * 10**9]
+    assert sorted(graph.edges["bandwidth_Bps"][0].tolist()) == [25 * 10**9, 25 * 10**9, 50 * 10**9]
     # Of several GPUs, a node is a switch. Nodes 0 and 1 are joined in both directions, listed or not.
     boxes = as_json([TASKS[1]], ngpupernode=2, nnode=2, nswitch=0, conn=[
         {"tonode": 1, "nconn": 1}, {"fromnode": 1, "tonode": 0, "nconn": 1},
@@ -211,7 +211,7 @@ def test_the_cluster_of_a_task_graph(file: str, tmp_path: Path) -> None:
     (tmp_path / "boxes.json").write_text(boxes)
     graph = resolve(str(tmp_path / "boxes.json")).expand()
     assert len(graph.gpus) == 4
-    assert sorted(graph.bandwidth_ab_Bps.tolist()) == [20_971_520_000] * 4 + [25 * 10**9]
+    assert sorted(graph.edges["bandwidth_Bps"][0].tolist()) == [20_971_520_000] * 4 + [25 * 10**9]
     (tmp_path / "none.json").write_text(as_json(conn=[]))
     with pytest.raises(InputError, match="no connections between nodes"):
         resolve(str(tmp_path / "none.json"))

@@ -86,7 +86,7 @@ def test_a_chunk_that_comes_twice_is_stored_once(written):
         (("Chunks Count,4\n", ""), "Chunks Count is missing"),
         (("SrcID", "Source"), "no line begins with SrcID"),
         (("\n1,2,500,50,1,0,3", "\n1,1,500,50,1,0,3"), "line 7: duplicate link 1 to 1, or a link to itself"),
-        (("\n1,2,500,50,1,0,3", "\n0,1,500,50,1,0,3"), "line 7: link 0 to 1 again"),
+        (("\n1,2,500,50,1,0,3", "\n0,1,500,50,1,0,3"), "line 7: duplicate link 0 to 1"),
         (("\n1,2,500,50,1,0,3", "\n1,2,500"), "line 7: no link"),
         (("\n1,2,500,50,1,0,3", "\n1,2,500,50,1,0,9"), "line 7: a chunk is '9'"),
         (("\n1,2,500,50,1,0,3", "\n1,2,500,50,1:x,0,3"), "line 7: '1:x' has no times"),

@@ -7,8 +7,9 @@ import pytest
 
 import astranb as anb
 from astranb.collectives import Joined
+from astranb.core.archive import read_archive, write_archive
 from astranb.core.errors import InputError
-from astranb.core.number_files import read_tables, write_tables
+from astranb.core.planes import pack, unpack
 from astranb.engine.cacheline.workload import Graph
 from astranb.workload.astrasim2 import (
     COLLECTIVE,
@@ -98,28 +99,37 @@ def test_a_run_is_saved_and_gone_on_with(tmp_path):
 def test_operations_that_ranks_share_are_saved_once(tmp_path):
     one = Operations.of([call("all_reduce", 512)])
     anb.Simulation("ring:gpus=4", Graph([one] * 4, SYSTEM)).save(tmp_path / "run")
-    with np.load(tmp_path / "run") as data:
-        assert [name for name in data.files if name.endswith("/rows")] == ["graph/0/rows"]
+    assert len(members(tmp_path / "run")[0]["shared"]) == 1
     loaded = anb.Simulation.load(tmp_path / "run").engine.work
     assert isinstance(loaded, Graph)
     assert all(other is loaded.operations[0] for other in loaded.operations)
 
 
+def members(path):
+    """Return the document of a recipe, and its tables."""
+    found = read_archive(path.read_bytes(), "", "", "")
+    return json.loads(found["recipe.json"]), unpack(found["tables"], "", "", "")
+
+
+def refused(path, document, tables):
+    """Return the line with which a recipe of a document and tables is refused."""
+    made = {"recipe.json": json.dumps(document).encode(), "tables": pack(tables)}
+    path.write_bytes(write_archive(made))
+    with pytest.raises(InputError) as found:
+        anb.Simulation.load(path)
+    return str(found.value)
+
+
 def test_a_damaged_file_is_refused(tmp_path):
-    anb.Simulation("ring:gpus=2", Graph([Operations.of([call("all_reduce", 512)])] * 2, SYSTEM)).save(
-        tmp_path / "run"
-    )
-    tables = read_tables(tmp_path / "run", "", "")
-    inputs = json.loads(tables["inputs"].tobytes())
-    inputs["graph"]["ranks"] = [0, 7]
-    for broken in (
-        tables | {"inputs": np.frombuffer(json.dumps(inputs).encode(), np.uint8)},
-        tables | {"graph/0/rows": np.zeros(1)},
-        {name: table for name, table in tables.items() if name != "graph/0/deps"},
-    ):
-        write_tables(tmp_path / "bad.npz", broken)  # with a checksum that fits
-        with pytest.raises(InputError, match="not a saved simulation"):
-            anb.Simulation.load(tmp_path / "bad.npz")
+    one = Operations.of([call("all_reduce", 512)])
+    anb.Simulation("ring:gpus=2", Graph([one] * 2, SYSTEM)).save(tmp_path / "run")
+    document, tables = members(tmp_path / "run")
+    rows = document["shared"][0]["rows"]["array"]
+    bad = tmp_path / "bad"
+    assert "is not valid" in refused(bad, document, tables | {rows: np.zeros(1)})
+    assert "shared[0].rows" in refused(bad, document, {n: t for n, t in tables.items() if n != rows})
+    document["inputs"]["work"]["operations"] = [{"ref": 0}, {"ref": 7}]
+    assert "operations[1]: reference 7 does not exist" in refused(bad, document, tables)
 
 
 def test_a_collective_of_ones_own_takes_as_long_as_what_it_is_made_of():
@@ -207,16 +217,13 @@ def test_a_slow_rank_computes_slowly_and_the_others_wait_for_it():
 
 def test_a_number_that_no_operation_has_is_refused(tmp_path):
     anb.Simulation("ring:gpus=4", workload(), gpu="h100-sxm").save(tmp_path / "run")
-    tables = read_tables(tmp_path / "run", "", "")
+    document, tables = members(tmp_path / "run")
+    name = document["shared"][-1]["rows"]["array"]
     for field, value in (("kind", 99), ("collective", 8), ("on_cpu", 2)):
-        rows = np.array(tables["graph/0/rows"])
-        rows[field][0] = value
-        write_tables(tmp_path / "bad.npz", tables | {"graph/0/rows": rows})
-        with pytest.raises(InputError, match=f"damaged: rows.{field} is {value}, row 0"):
-            anb.Simulation.load(tmp_path / "bad.npz")
-    inputs = json.loads(tables["inputs"].tobytes())
-    inputs["graph"]["system"]["inter"] = "sideways"
-    text = np.frombuffer(json.dumps(inputs).encode(), np.uint8)
-    write_tables(tmp_path / "bad.npz", tables | {"inputs": text})
-    with pytest.raises(InputError, match=r"damaged: system.inter"):
-        anb.Simulation.load(tmp_path / "bad.npz")
+        rows = np.array(tables[name])
+        rows[field][:] = value
+        text = refused(tmp_path / "bad", document, tables | {name: rows})
+        assert "inputs.work" in text
+        assert f"rows.{field}: out of range in row 0" in text
+    document["inputs"]["work"]["system"]["splits"] = 0
+    assert "inputs.work.system" in refused(tmp_path / "bad", document, tables)

@@ -15,7 +15,7 @@ import pytest
 import astranb as anb
 from astranb.core.errors import InputError
 from astranb.engine.cacheline import SPAN_STATES
-from tests.export.support import MARKUP, hostile_simulation
+from tests.drawing.support import MARKUP, hostile_simulation
 
 NEEDS = {
     "X": {"name", "cat", "pid", "tid", "ts", "dur", "args"},

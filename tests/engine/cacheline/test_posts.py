@@ -15,7 +15,6 @@ import astranb as anb
 from astranb.collectives import ALGORITHMS, Algorithm, Collective, verify
 from astranb.core.errors import Deadlock, InputError
 from astranb.engine.cacheline import Graph
-from astranb.engine.cacheline.rules import check
 from astranb.gpu import preset
 from astranb.gpu import tables as t
 from astranb.net import Network
@@ -76,11 +75,9 @@ def test_its_steps_make_no_difference(write, network, tmp_path):
     whole, sim = made(write, network=network), made(write, network=network)
     whole.run()
     assert whole.finished
-    start = {name: np.array(table) for name, table in sim.engine.machine.tables.items()}
     chance = random.Random(1)
     while not sim.finished:
         sim.step(chance.randrange(1, 4000))
-        check(sim.engine.machine.tables, start)
         if chance.random() < 0.3:
             before = sim.state_hash()
             sim.step(50)
@@ -208,7 +205,6 @@ def test_roles_wait_together_for_a_place():
     collective = Collective.of("custom", "8 KiB", write, channels=1)
     sim = anb.Simulation("switch:gpus=2", collective, gpu=preset("h100-sxm").but(sms=1, blocks_per_sm=1))
     sim.step(40)
-    check(sim.engine.machine.tables)
     sim.run()
     blocks = sim.engine.machine.blocks
     started = blocks["started_ps"].reshape(-1, 2)
@@ -293,10 +289,8 @@ def test_roles_run_beside_kernels(monkeypatch):
     collective = Collective.of("all_gather", "24 KiB", "ring", channels=1)
     work = Graph.beside([Product(256, 256, 256)], collective, first="kernels", ranks=3)
     sim = anb.Simulation("switch:gpus=3", work)
-    start = {name: np.array(table) for name, table in sim.engine.machine.tables.items()}
     while not sim.finished:
         sim.step(5_000)
-        check(sim.engine.machine.tables, start)
     blocks = sim.engine.machine.blocks
     roles = np.flatnonzero(blocks["role"] > 0)
     assert len(roles) == len(blocks[blocks["warps"] == 12]) == 12  # three ranks, four channels
@@ -308,6 +302,5 @@ def test_roles_run_beside_kernels(monkeypatch):
 def test_sms_can_be_taken_away_before_it_begins(write):
     sim = made(write)
     sim.set("gpu[1].sms", 2)
-    check(sim.engine.machine.tables)
     sim.run()
     assert sim.finished

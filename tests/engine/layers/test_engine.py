@@ -23,6 +23,7 @@ from astranb.workload.astrasim1 import (
     training_loop,
     write_layer_table,
 )
+from astranb.workload.astrasim1.loops import registered
 from tests.engine.operations.support import CONVS, TORUS, cycles_are_timesteps, run_of, sim_of
 
 UNITS = ("event", "cycle", "operation", "phase", "pass")
@@ -384,6 +385,11 @@ def test_loops_step_side_by_side():
         sim.run()
     assert _order(last)[5:] == ["conv2 WG", "conv1 WG", "conv0 WG"]
     assert last.result.time_ps > plain.result.time_ps
+    saved = last.recipe()
+    del registered["TEST_LAST"]  # whoever opens it does not have the function
+    again = Simulation.of_saved_bytes(saved)
+    assert again.state_hash() == last.state_hash()
+    assert again.recipe() == saved
 
 
 def test_files_are_recognised_by_their_content(tmp_path):

@@ -301,5 +301,5 @@ def test_a_link_comes_up_when_it_is_said_to_though_nothing_happens_until_then(co
     assert sim.state_hash() == here
     other = Simulation.load(tmp_path / "run.npz")
     assert other.run().now_ps == ends_ps
-    with pytest.raises(InputError, match="unknown link"):
+    with pytest.raises(InputError, match="no link"):
         sim.repair("link[99]", at="1 s")

@@ -1,10 +1,10 @@
 """The verbs of a workload: exact however they are divided, there and back."""
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from astranb.core.archive import write_archive
 from astranb.core.errors import Deadlock, InputError
 from astranb.engine.messages import UNITS
 from astranb.sim import Simulation, Stop
@@ -114,8 +114,8 @@ def test_a_file_that_is_something_else_is_refused(tmp_path):
     path.write_bytes(b"PK nothing")
     with pytest.raises(InputError, match="not a saved simulation"):
         Simulation.load(path)
-    np.savez(path, inputs=np.frombuffer(b'{"format": "astranb workload 0"}', np.uint8))
-    with pytest.raises(InputError, match="another version"):
+    path.write_bytes(write_archive({"recipe.json": b'{"format": "astranb recipe 0"}'}))
+    with pytest.raises(InputError, match="another form"):
         Simulation.load(path)
 
 

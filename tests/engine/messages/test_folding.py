@@ -1,6 +1,7 @@
 """A few NPUs represent all that are alike: times, bytes and tables are those of all NPUs."""
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 import pytest
@@ -142,12 +143,12 @@ def test_results_are_those_of_all_ranks(step, factor):
     work = Workload([dataclasses.replace(one, rows=rows)] * even.npus, even, system, memory)
     sims = [anb.Simulation(None, work, record=False) for _ in range(2)]
     sims[1].step(1)  # all ranks from here
-    answers: list[object] = []
+    answers: list[list[Any]] = []
     for sim in sims:
         try:
             sim.run()
         except Deadlock:
-            answers.append("deadlock")
+            answers.append(["deadlock"])
             continue
         result = sim.result
         tables = [result.to_dataframe(name).to_dict("list") for name in result.tables]

@@ -14,7 +14,7 @@ import astranb as anb
 from astranb.core.errors import Deadlock, InputError
 from astranb.engine.messages import tables as t
 from astranb.net import compile_fabric
-from astranb.net.message_routes import message_routes
+from astranb.net.message_routing import message_routes
 from astranb.workload.astrasim2 import DimensionNetwork
 
 NVSW = "dgx_h100.0.nvsw.0"

@@ -1,12 +1,9 @@
 """Small workloads that have everything in them."""
 
 import dataclasses
-import random
-from collections.abc import Callable
 from typing import Any
 
 from astranb.chakra.traces.columns import Distinct
-from astranb.core.errors import InputError
 from astranb.engine.layers import LayerRun
 from astranb.sim import Simulation
 from astranb.workload.astrasim1 import (
@@ -142,19 +139,3 @@ def cycles_are_timesteps(sim: Simulation, until_ps: int) -> None:
     sim.reset()
     assert sim.run(until=until).why == "time"
     assert sim.state_hash() == here
-
-
-def check_moments(
-    run: Any, check: Callable[..., None], moments: int, chance: random.Random, name: str
-) -> int:
-    """Check the tables of a run at its start and at moments after it; returns how many there were."""
-    start = run.copy().machine
-    try:
-        check(start)
-        for _ in range(moments):
-            run.go(steps=run.events + chance.choice((1, 7, 60, 500, 4000)))
-            check(run.machine, start)
-    except InputError as error:
-        error.add_note(f"{name}, after {run.events} events")
-        raise
-    return moments

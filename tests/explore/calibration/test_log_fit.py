@@ -33,8 +33,8 @@ def test_numbers_of_a_simulated_machine_are_recovered(tmp_path):
     assert fit.preset.launch_ps == pytest.approx(9e6, rel=0.02)
     assert fit.preset.header_bytes == pytest.approx(32, abs=3)
     assert fit.preset.fence_ps == pytest.approx(1.5e6, rel=0.02)
-    assert fit.preset.sources["fence_ps"].startswith("fitted to a log (all_reduce-Simple.txt")
-    assert fit.preset.sources["sms"].startswith("not fitted, as h100-sxm")
+    assert fit.preset.sources["fence_ps"].source.startswith("to a log (all_reduce-Simple.txt")
+    assert fit.preset.sources["sms"].source.startswith("not fitted, as h100-sxm")
     for use in ("fitted", "kept aside"):
         mean, worst = fit.errors(use)
         assert mean < 0.01

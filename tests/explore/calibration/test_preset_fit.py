@@ -22,7 +22,7 @@ def measurement(gpu, infra=TWO, *, peak=True, only=None):
         "sms": chosen.sms,
         "l2_bytes": chosen.l2_bytes,
         "near_bytes": chosen.near_bytes,
-        "memory_bytes": chosen.hbm_bytes,
+        "memory_bytes": chosen.memory_bytes,
         "clock_MHz": 2e6 / chosen.issue_ps,
     }
     if peak:
@@ -57,15 +57,18 @@ def test_the_source_of_every_number_records_whether_it_was_measured():
     found = measurement("a100-sxm", only=only)
     made = anb.explore.preset_from(found, like="h100-sxm", name="mine")
     h100, a100 = anb.gpu.preset("h100-sxm"), anb.gpu.preset("a100-sxm")
-    printed = {name for name, source in made.sources.items() if source.startswith("measured: ")}
+    printed = {name for name, one in made.sources.items() if not one.source.startswith("not measured")}
     assert printed == {
-        "sms", "l2_bytes", "near_bytes", "hbm_bytes", "issue_ps", "atomic_ps", "noc_ps", "l2_ps", "fence_ps",
+        "sms", "l2_bytes", "near_bytes", "memory_bytes", "issue_ps", "atomic_ps", "noc_ps", "l2_ps",
+        "fence_ps",
     }  # fmt: skip
     assert (made.sms, made.l2_bytes, made.near_bytes) == (a100.sms, a100.l2_bytes, a100.near_bytes)
     assert made.fence_ps == pytest.approx(a100.fence_ps, rel=0.01)
     for name in set(made.sources) - printed:
         assert getattr(made, name) == getattr(h100, name)
-        assert made.sources[name] == f"not measured, as h100-sxm: {h100.sources[name]}"
+        kind, source = h100.sources[name]
+        assert made.sources[name] == (kind, f"not measured, as h100-sxm: {source}")
+    assert {made.sources[name].kind for name in printed} == {"measured"}
 
 
 def test_what_crosses_links_tells_nothing_without_them():
@@ -83,7 +86,7 @@ def test_a_slow_block_keeps_less_in_flight():
         row["value"] /= 2
     made = anb.explore.preset_from(found, infra="dgx-h100")
     assert made.max_outstanding < 200
-    assert made.sources["max_outstanding"].startswith("measured: copy to a peer, 1 blocks")
+    assert made.sources["max_outstanding"].source.startswith("copy to a peer, 1 blocks")
     # Sixteen blocks are not limited by what one SM keeps in flight alone.
     off = anb.explore.compare_to_measured(made, found, "dgx-h100")["off"].abs()
     assert (off[0] < 0.05, off[1] < 0.2) == (True, True)
@@ -142,7 +145,8 @@ def test_the_command(file, tmp_path, capsys):
     assert main(["gpu", "show", str(out), "--json"]) == 0
     numbers = {row["number"]: row for row in json.loads(capsys.readouterr().out)["numbers"]}
     assert numbers["launch_ps"]["value"] == 2_600_000
-    assert numbers["launch_ps"]["source"] == "measured: kernel launch 2600 ns (simulated a100-sxm)"
+    assert numbers["launch_ps"]["source"] == "kernel launch 2600 ns (simulated a100-sxm)"
+    assert numbers["launch_ps"]["kind"] == "measured"
     run = ["run", "--infra", TWO, "--collective", "all_reduce", "--size", "1KiB", "--gpu", str(out)]
     assert main(run) == 0
 
@@ -171,11 +175,11 @@ def test_presets_are_listed_and_shown(capsys):
         (["show", "h100-smx"], "did you mean 'h100-sxm'"),
         (["show", "none.json"], "none.json: No such file"),
         (["from", "none.json"], "none.json: No such file"),
-        (["from", "FILE", "--like", "h10"], "unknown GPU preset"),
-        (["from", "FILE", "--name", "a b"], "'a b' is not a valid GPU name"),
+        (["from", "FILE", "--like", "h10"], "unknown GPU 'h10'"),
+        (["from", "FILE", "--name", "a b"], "'a b' is not a valid name"),
         (["from", "FILE", "--output", "mine.txt"], "ends in .json"),
         (["from", "FILE", "--infra", "no-such"], "no-such"),
-        (["show", "FILE"], "`astranb gpu from` makes a preset from a measurement"),
+        (["show", "FILE"], "`astranb gpu from` makes a GPU's file from a measurement"),
         (["fits"], "invalid choice"),
     ],
 )

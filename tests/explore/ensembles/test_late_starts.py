@@ -75,7 +75,7 @@ def test_each_run_is_that_of_its_starts(fidelity):
         ({"spreads": []}, "nothing to run"),
         ({"spreads": "1 us"}, "nothing to run"),
         ({"spreads": ["1"]}, "no unit"),
-        ({"seed": -1}, "seed must not be negative"),
+        ({"seed": -1}, "a seed of -1"),
         ({"runs": 1}, "two runs or more"),
         ({"start": {1: "1 us"}}, "starts are drawn"),
     ],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 import astranb as anb
@@ -104,7 +106,7 @@ def test_memory_outside_the_gpus_costs_what_it_holds_and_moves():
 
 def test_the_power_of_every_gpu_is_known():
     for name in GPUS:
-        peak, idle = ClusterRates().powers_W(name)
+        peak, idle = ClusterRates().powers_W(GPUS[name])
         assert 0 < idle < peak
 
 
@@ -152,8 +154,8 @@ def test_what_is_not_known_is_refused(two_nodes):
     sim, step = two_nodes
     with pytest.raises(InputError, match="out of range"):
         ClusterRates(gpu_dollars=-1)
-    with pytest.raises(InputError, match="power of mine is not known"):
-        ClusterRates().powers_W("mine")
+    with pytest.raises(InputError, match="section 'costs' is missing; add 'costs' to the GPU's file"):
+        ClusterRates().powers_W(replace(GPUS["h100-sxm"], own_costs=None))
     with pytest.raises(InputError, match="has not ended"):
         bill(anb.Simulation(None, step), step)
     with pytest.raises(InputError, match="has no GPU"):

@@ -237,7 +237,7 @@ ALL_PAIRS = anb.collectives.all_reduce("1 KiB", "allpairs")
         (lambda: [RING_8], "Collective is not a job"),
         (lambda: [anb.Job("gpt3")], "str cannot be a job"),
         (lambda: [anb.Job(RING_8, [0, 1]), anb.Job(RING_8, [1, 2])], "rank 1 has job job 0 already"),
-        (lambda: [anb.Job(RING_8, [0, 0])], "rank 0 twice"),
+        (lambda: [anb.Job(RING_8, [0, 0])], "duplicate rank 0"),
         (lambda: [anb.Job(RING_8, [0, 8])], "unknown rank 8"),
         (lambda: [anb.Job(RING_8, gpus=9)], "it needs 9 GPUs, but the network has 8"),
         (lambda: [anb.Job(RING_8, gpus=5), anb.Job(RING_8, gpus=5)], "it needs 5 GPUs, but 3 are free"),

@@ -101,7 +101,7 @@ def test_links_fail_as_often_as_given() -> None:
         (lambda: Jitter(0.8, "normal"), "at most 0.5 with normal"),
         (lambda: Jitter(0.1, "lognorm"), "did you mean 'lognormal'"),
         (lambda: Stragglers(0), "1 stragglers with factor 0 are out of range"),
-        (lambda: Stragglers(2, 0), "0 ranks"),
+        (lambda: Stragglers(2, 0), "0 stragglers"),
         (lambda: Variation(-1), "seed must not be negative, got -1"),
         (lambda: Failures(link_rate=1), "rate 1 is out of range"),
         (lambda: Failures(gpu_every="1 ms"), "gpu_repair must be greater than zero"),

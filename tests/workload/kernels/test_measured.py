@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
 from astranb.workload.kernels import GPUS, KernelTimes
-from scripts.kernel_times import compared, errors, table, timings
+from benchmarks.generated import generated
+from scripts.fit_gpus import timings
+from scripts.kernel_times import PAGE, TABLE, compared, errors, table
 
-PAGE = Path(__file__).parents[3] / "docs" / "explanation" / "kernels.md"
 ROWS = timings()
 FOUND = compared(errors(ROWS))
 
@@ -64,8 +63,4 @@ def test_no_measured_product_beats_the_peak():
 
 
 def test_the_page_has_the_table_that_the_command_prints():
-    text = PAGE.read_text(encoding="utf-8")
-    marks = r"<!-- python -m scripts.kernel_times -->\n(?P<table>.*?)\n<!-- end -->"
-    match = re.search(marks, text, re.DOTALL)
-    assert match is not None
-    assert match["table"].strip() == table(FOUND).strip()
+    assert generated(TABLE, PAGE) == table(FOUND).strip()

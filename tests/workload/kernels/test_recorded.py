@@ -93,7 +93,7 @@ def test_heads_before_tokens():
     "operator, shapes, said",
     [
         ("mm", [[64, 32], [31, 16]], "aten::mm of 64 x 32 and 31 x 16 is not a product of matrices"),
-        ("mm", [[2, 64, 32], [32, 16]], "is no product"),
+        ("mm", [[2, 64, 32], [32, 16]], "is not a product"),
         ("bmm", [[5, 64, 32], [4, 32, 16]], "aten::bmm of 5 x 64 x 32 and 4 x 32 x 16"),
         ("linear", [[64, 48], [48, 16]], "aten::linear of 64 x 48 and 48 x 16"),
         ("_flash_attention_forward", [[1, 8, 3, 64], [1, 8, 2, 64], [1, 8, 2, 64]], "is not attention"),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import astranb as anb
 from astranb.core.errors import InputError
 from astranb.workload.astrasim2 import Footprint
-from astranb.workload.kernels import HOSTS
+from astranb.workload.kernels import GPUS
 from astranb.workload.models import Job, Parallelism, Transformer, workload
 from astranb.workload.models.footprint import step_footprint
 from astranb.workload.models.memory import step_memory
@@ -136,7 +136,7 @@ def test_half_of_a_step_holds_less_and_is_saved_with_it(tmp_path):
     assert again.result.to_dataframe("memory").equals(whole)
 
 
-@pytest.mark.parametrize("gpu", sorted(HOSTS))
+@pytest.mark.parametrize("gpu", sorted(GPUS))
 def test_offload_takes_the_hosts_time(gpu):
     """Gradients of 2 bytes there, parameters back, and 28 bytes of the host's memory, one after another."""
     model = TRANSFORMERS["gpt3-1.3b"]
@@ -146,7 +146,7 @@ def test_offload_takes_the_hosts_time(gpu):
         sim = anb.Simulation(None, step)
         sim.run()
         took[offload] = anb.explore.account(sim, step)
-    host, count = HOSTS[gpu], model.parameters / 2
+    host, count = GPUS[gpu].host, model.parameters / 2
     expected = count * (4 / host.link_Bps + 28 / (host.memory_Bps / 2)) * 1e12
     assert took["optimizer"].sorts_ps["host"] == pytest.approx(expected, rel=1e-3)
     assert took["optimizer"].step_ps - took["none"].step_ps == pytest.approx(

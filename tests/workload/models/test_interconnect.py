@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astranb.workload.models.interconnect import INTERCONNECTS
+from astranb.workload.kernels import GPUS
 
 MEASURED_US = {
     ("h100-sxm", 2): {2: 9.6, 4: 17.1, 8: 37.8, 16: 83.1, 32: 145.6, 128: 467.8},
@@ -23,7 +23,7 @@ custom_allreduce_perf of TensorRT-LLM 1.0.0 on A100, 1.2.0rc5 on H100 and B200).
 
 
 def took_ns(gpu, ranks, size):
-    bandwidth, step_ns = INTERCONNECTS[gpu].all_reduce(size, ranks)
+    bandwidth, step_ns = GPUS[gpu].interconnect.all_reduce(size, ranks)
     return 2 * math.log2(ranks) * step_ns + 2 * (ranks - 1) / ranks * size * 1e9 / bandwidth
 
 
@@ -38,11 +38,11 @@ def test_all_reduces_take_what_was_measured(gpu, ranks):
     assert max(map(abs, errors)) < (0.45 if ranks == 2 else 0.4)
 
 
-@given(st.sampled_from(list(INTERCONNECTS)), st.sampled_from([2, 4, 8]), st.integers(1, 1 << 32), st.data())
+@given(st.sampled_from(list(GPUS)), st.sampled_from([2, 4, 8]), st.integers(1, 1 << 32), st.data())
 def test_a_larger_message_takes_no_less(gpu, ranks, size, data):
     more = data.draw(st.integers(1, 1 << 32))
     assert took_ns(gpu, ranks, size) <= took_ns(gpu, ranks, size + more)
-    links = INTERCONNECTS[gpu]
+    links = GPUS[gpu].interconnect
     assert took_ns(gpu, ranks, size) >= 2 * (ranks - 1) / ranks * size * 1e9 / links.inside_peak_Bps
 
 

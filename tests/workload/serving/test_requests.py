@@ -149,5 +149,5 @@ def test_any_bytes_are_read_or_refused(tmp_path_factory, data):
 def test_a_trace_is_in_order():
     with pytest.raises(InputError, match="request 1"):
         RequestTrace([Request(5, 1, 1), Request(4, 1, 1)])
-    with pytest.raises(InputError, match="unknown requests"):
+    with pytest.raises(InputError, match="no requests are given"):
         RequestTrace([])
