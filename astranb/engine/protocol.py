@@ -129,7 +129,7 @@ class LastEvent(NamedTuple):
     text: str
     """One line."""
     path: str
-    """Path of its object; empty where that is not known."""
+    """Path of its object, or of that of the breakpoint; empty where it is not known."""
     phase: tuple[str, int, int]
     """Name, start and end (ps) of the phase that ended last; no name where there is none."""
 
@@ -313,10 +313,6 @@ class Inspectable(Protocol):
         """Stop when a condition on a field becomes true."""
         ...
 
-    def reason(self, point: Breakpoint) -> tuple[str, str]:
-        """Where a breakpoint was hit, and what was found there: an object's path, and words."""
-        ...
-
     def readable(self, path: str) -> Readable:
         """Return the fields of an object for breakpoints and watches."""
         ...
@@ -337,8 +333,8 @@ class Inspectable(Protocol):
         """Every number of an object, with units in the names."""
         ...
 
-    def last_event(self) -> LastEvent:
-        """Describe the last event, and the last phase that has ended."""
+    def last_event(self, point: Breakpoint | None = None) -> LastEvent:
+        """Describe the last event, and the last phase that has ended; ``point``: as what hit it."""
         ...
 
 

@@ -460,7 +460,7 @@ class Simulation(Displayed):
 
     def _stop(self, why: str, point: Breakpoint | None = None) -> Stop:
         """Report the stop to the caller and to the listeners."""
-        where, because = ("", "") if point is None else self.driver.engine.reason(point)
+        because, where, _ = ("", "", None) if point is None else self.driver.engine.last_event(point)
         self._sample()
         phase = self.driver.engine.last_event().phase[0] if why == "phase" else ""
         stop = Stop(why, self.now_ps, self.events, where, point, because, phase)

@@ -169,13 +169,6 @@ class CacheLineEngine(CacheLineState):
         found = partial(find, fabric=self.fabric, machine=self.machine)
         return breakpoints.condition(text, found, self.owners, ANY, "gpu[3].sm.0.waiting > 0")
 
-    def reason(self, point: Breakpoint) -> tuple[str, str]:
-        """Where a breakpoint was hit, and what was found there."""
-        found = breakpoints.found_at(point, self.owners)
-        if found or point.at_ps is not None:
-            return point.object, found
-        return point.object or self._concerned(), self._inspector.narrate()
-
     def readable(self, path: str) -> Readable:
         """Return the fields of an object for breakpoints and watches: all are simulated."""
         place = resolve(path, self.fabric, self.machine)
@@ -246,7 +239,7 @@ class CacheLineEngine(CacheLineState):
         """Every number of an object, with units in the names."""
         return numbers(self, resolve(path, self.fabric, self.machine))
 
-    def last_event(self) -> LastEvent:
+    def last_event(self, point: Breakpoint | None = None) -> LastEvent:
         """Describe the last event, and the last phase; no phase before the first one has ended."""
         phases, phase = self.machine.phases, ("", 0, 0)
         ended = np.flatnonzero((phases["left"] == 0) & (phases["ended_ps"] >= 0))
@@ -254,7 +247,11 @@ class CacheLineEngine(CacheLineState):
             last = int(ended[np.argmax(phases["ended_ps"][ended])])
             name = str(self.program.phase_names[last])
             phase = name, int(phases["started_ps"][last]), int(phases["ended_ps"][last])
-        return LastEvent(self._inspector.narrate(), self._concerned(), phase)
+        found = "" if point is None else breakpoints.found_at(point, self.owners)
+        if point is not None and (found or point.at_ps is not None):
+            return LastEvent(found, point.object, phase)
+        path = self._concerned() if point is None or not point.object else point.object
+        return LastEvent(self._inspector.narrate(), path, phase)
 
     def _concerned(self) -> str:
         """Path of what the last event was about; empty at the start."""

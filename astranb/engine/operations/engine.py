@@ -174,11 +174,6 @@ class OperationEngine(OperationRun):
         watch.noting = watch.recording or len(owners) > 0
         return Installed(owners, lambda: int(self.machine.watch[0].hit))
 
-    def reason(self, point: Breakpoint) -> tuple[str, str]:
-        """Where a breakpoint was hit, and what was found there."""
-        found = breakpoints.found_at(point, self.owners)
-        return point.object, found or ("" if point.at_ps is not None else self._narrate())
-
     def condition(self, text: str) -> Breakpoint:
         """Stop when a condition on a field becomes true."""
 
@@ -260,9 +255,13 @@ class OperationEngine(OperationRun):
         found.setdefault("in_flight_count", len(found["in_flight"]))
         return found
 
-    def last_event(self) -> LastEvent:
+    def last_event(self, point: Breakpoint | None = None) -> LastEvent:
         """Describe the last event; without a phase, because those of chunks overlap."""
-        return LastEvent(self._narrate(), self.concerned(), ("", 0, 0))
+        if point is None:
+            return LastEvent(self._narrate(), self.concerned(), ("", 0, 0))
+        found = breakpoints.found_at(point, self.owners)
+        text = found or ("" if point.at_ps is not None else self._narrate())
+        return LastEvent(text, point.object, ("", 0, 0))
 
     def _narrate(self) -> str:
         """Describe in one line what happened last."""
