@@ -48,8 +48,22 @@ class Rate:
     transfers: Decimal | None = None
 
     def of_width(self, width: int) -> int:
-        """Bytes per second; a rate in GT/s is that of ``width`` lanes."""
-        return self.Bps if self.transfers is None else pcie_Bps(self.transfers, width)
+        """Return bytes per second; a rate in GT/s is that of ``width`` lanes.
+
+        Raises
+        ------
+        InputError
+            So many lanes carry more than a link may.
+        """
+        if self.transfers is None:
+            return self.Bps
+        found = pcie_Bps(self.transfers, width)
+        if found > MAX_RATE_BPS:
+            what = f"bandwidth of {width:,} lanes of {self.transfers} GT/s is out of range"
+            raise InputError(
+                what, where="link", hint=f"write at most {format_bandwidth(MAX_RATE_BPS)} in all"
+            )
+        return found
 
 
 def pcie_Bps(gigatransfers: Decimal, width: int) -> int:  # noqa: N802 - unit in the name

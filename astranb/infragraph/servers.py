@@ -369,6 +369,9 @@ def read_hosts(path: str | Path) -> dict[str, HostNumbers]:
     root = read_document(path)
     check_header(root, "astranb-hosts", 1, "")
     names = [name for name in root.value if name not in ("format", "version")]
+    for name in names:
+        if "network" in root.get(name).value:
+            root.get(name).get("network").choice(("ethernet", "infiniband"))
     return {name: HostNumbers(**read_section(root.get(name), HostNumbers).values) for name in names}
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from astranb.core.errors import InputError
 from astranb.infragraph import LINK_TYPES, NodeGraph, blueprint, load
-from astranb.infragraph.link_properties import BANDWIDTH, pcie_Bps
+from astranb.infragraph.link_properties import BANDWIDTH, Rate, pcie_Bps
 from astranb.infragraph.link_types import recognise
 from tests.infragraph.support import MINIMAL
 
@@ -435,3 +435,9 @@ def test_numbers_of_a_document_have_a_range_and_a_line(physical: str, said: str,
     )
     with pytest.raises(InputError, match=rf"pair\.yaml:5, devices\[0\]\.links\[0\]\.physical.*: {said}"):
         load(file)
+
+
+def test_lanes_of_a_rate_in_transfers_carry_no_more_than_a_link():
+    assert Rate(0, Decimal(32)).of_width(16) == 63_015_384_615
+    with pytest.raises(InputError, match="bandwidth of 16 lanes of 60000 GT/s is out of range"):
+        Rate(0, Decimal(60_000)).of_width(16)

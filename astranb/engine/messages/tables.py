@@ -448,7 +448,7 @@ LAST_USE = np.dtype(
         ("begun", "i8"),  # 1 if a chunk began as another one left
     ]
 )
-"""How something is used in a folded run (ties.py)."""
+"""Latest uses of a port, a queue, a chunk or a message in a folded run (ties.py)."""
 
 FLIGHT = np.dtype(
     [
