@@ -68,22 +68,22 @@ class Headline(NamedTuple):
     """A run in two lines."""
 
     what: str
-    """What ran on what."""
+    """Title of the work and of where it ran."""
     work: str
-    """How much work it was."""
+    """Amount of work, in counts."""
 
 
 class Checks(NamedTuple):
-    """What is known of the numbers that a run has worked out."""
+    """Checks of the numbers that a run has worked out."""
 
     unchecked_text: str = ""
-    """Why the result is compared with nothing; empty where it is compared."""
+    """Reason why the result is compared with nothing; empty where it is compared."""
     roundings: tuple[int, str] | None = None
     """Largest number of roundings of a result, also in words; None: the numbers are not known."""
 
 
 class Inputs(NamedTuple):
-    """What a run was made of."""
+    """Inputs of a run, and tables made of them."""
 
     named: Mapping[str, Any]
     """Numbers and words by name, to compare."""
@@ -280,7 +280,7 @@ class Movable(Protocol):
         ...
 
     def inputs(self) -> Inputs:
-        """Return what the run was made of."""
+        """Return the inputs of the run, and tables made of them."""
         ...
 
     def tables_now(self) -> dict[str, np.ndarray]:
@@ -400,7 +400,7 @@ class Explainable(Protocol):
         ...
 
     def checks(self) -> Checks:
-        """Return what is known of the numbers that were worked out."""
+        """Return the checks of the numbers that were worked out."""
         ...
 
     def why(self, path: str) -> Why:

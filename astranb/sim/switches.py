@@ -1,4 +1,4 @@
-"""When a run records what views show, and when it does not."""
+"""Switches of the recording, and the times without one."""
 
 from __future__ import annotations
 
