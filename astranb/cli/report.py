@@ -123,7 +123,7 @@ def _collective_document(subject: Subject) -> dict[str, Any]:
         "collective": collective.name,
         "algorithm": collective.algorithm_name,
         "protocol": collective.protocol if by_lines else None,
-        "size_bytes": sim.engine.collective[1],
+        "size_bytes": sim.engine.collective.size,
         "checked": by_lines and sim.engine.work.checked,
         "algbw_GBps": sim.result.algbw_Bps / 1e9,
         "busbw_GBps": None if sim.result.busbw_Bps is None else sim.result.busbw_Bps / 1e9,

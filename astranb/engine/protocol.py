@@ -22,11 +22,16 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Bound",
+    "Breakdown",
+    "Checks",
     "CollectiveFacts",
     "Comparable",
     "Engine",
     "Explainable",
+    "Headline",
+    "Inputs",
     "Inspectable",
+    "Installed",
     "LastEvent",
     "Movable",
     "Question",
@@ -48,9 +53,58 @@ class Bound(NamedTuple):
     alone_ps: int
 
 
+class Breakdown(NamedTuple):
+    """Fractions of a run's time, and what it could not have been shorter than."""
+
+    whose: str
+    """Whose time is divided: ``"ranks"`` or ``"blocks"``."""
+    parts: Mapping[str, float]
+    """Fractions of the time of all of them; they add up to 1."""
+    bound: Bound | None
+    """The resource whose bytes alone would take longest; None: nothing was carried."""
+
+
+class Headline(NamedTuple):
+    """A run in two lines."""
+
+    what: str
+    """Title of the work and of where it ran."""
+    work: str
+    """Amount of work, in counts."""
+
+
+class Checks(NamedTuple):
+    """Checks of the numbers that a run has worked out."""
+
+    unchecked_text: str = ""
+    """Reason why the result is compared with nothing; empty where it is compared."""
+    roundings: tuple[int, str] | None = None
+    """Largest number of roundings of a result, also in words; None: the numbers are not known."""
+
+
+class Inputs(NamedTuple):
+    """Inputs of a run, and tables made of them."""
+
+    named: Mapping[str, Any]
+    """Numbers and words by name, to compare."""
+    made: Mapping[str, Sequence[np.ndarray]] = MappingProxyType({})
+    """Tables that were made of single inputs, by what these are called."""
+
+
+class Installed(NamedTuple):
+    """Breakpoints in the tables."""
+
+    points: Sequence[Breakpoint]
+    """The breakpoint of each row."""
+    row: Callable[[], int]
+    """Return the row of the one that stopped the loop."""
+
+
 class Traits(NamedTuple):
     """Properties of an engine that no run changes."""
 
+    units: Mapping[str, str]
+    """Units of steps, and the count of each: at least ``event``, which counts ``events``, and ``cycle``."""
     slice_events: int
     """Events of one call of the loop: some milliseconds, so that Pause and Ctrl-C act at once."""
     replay_bytes: int
@@ -60,7 +114,7 @@ class Traits(NamedTuple):
     event_kinds: Collection[str]
     """Events that one can stop on."""
     part_kinds: Collection[str]
-    """Kinds of the parts of :attr:`Inspectable.objects`."""
+    """Kinds of the parts of objects."""
     losses: Mapping[str, str]
     """Where time may go, and what each means."""
     lost_per: Sequence[str]
@@ -75,7 +129,7 @@ class LastEvent(NamedTuple):
     text: str
     """One line."""
     path: str
-    """Path of its object; empty where that is not known."""
+    """Path of its object, or of that of the breakpoint; empty where it is not known."""
     phase: tuple[str, int, int]
     """Name, start and end (ps) of the phase that ended last; no name where there is none."""
 
@@ -94,14 +148,16 @@ class Readable(NamedTuple):
 
 
 class CollectiveFacts(NamedTuple):
-    """Facts that the result of the only collective is judged by."""
+    """The only collective that runs, and what its result is judged by."""
 
+    kind: str
+    size: int
+    """In bytes."""
+    ranks: int
     bus_factor: float | None = None
     """The factor from algorithm to bus bandwidth; None: it has none."""
     counted_bytes: Mapping[str, int] = MappingProxyType({})
     """Of an exchange of experts, the bytes of a rank by kind of link that its bandwidth is of."""
-    unchecked_text: str = ""
-    """Why the result is compared with nothing; empty where it is compared."""
 
 
 class Shortcut(Protocol):
@@ -128,9 +184,6 @@ class Movable(Protocol):
     ----------
     fidelity : str
         ``"analytical"``, ``"congestion"`` or ``"cacheline"``.
-    units : mapping of str to str
-        The units of steps, and the count of each; there are at least ``event``, which counts
-        ``events``, and ``cycle``.
     edits : list of Edit
         The changes so far.
     traits : Traits
@@ -145,9 +198,7 @@ class Movable(Protocol):
     as_of_ps: int
 
     @property
-    def units(self) -> Mapping[str, str]: ...  # noqa: D102 - said above
-    @property
-    def traits(self) -> Traits: ...  # noqa: D102
+    def traits(self) -> Traits: ...  # noqa: D102 - said above
     @property
     def title(self) -> str:
         """Title of the run."""
@@ -169,19 +220,14 @@ class Movable(Protocol):
         ...
 
     def count(self, name: str) -> int:
-        """One of the counts that moments are named by."""
+        """One of the counts that moments are named by: those of the units, and ``now_ps``."""
         ...
 
-    def counts(self) -> Mapping[str, int]:
-        """All of them."""
-        ...
+    def kept(self, sizes: Mapping[str, int] | None = None) -> dict[str, memoryview]:
+        """Return the contents of a checkpoint as writable bytes.
 
-    def kept(self) -> dict[str, memoryview]:
-        """Return the contents of a checkpoint as writable bytes."""
-        ...
-
-    def resize(self, sizes: Mapping[str, int]) -> None:
-        """Make the tables as long, in bytes, as they were at a checkpoint."""
+        ``sizes``: to go back to one; tables are first made as long, in bytes, as they were there.
+        """
         ...
 
     @property
@@ -217,16 +263,12 @@ class Movable(Protocol):
         """Raise a Deadlock or WrongResult where the run cannot go on or has ended wrongly."""
         ...
 
-    def install(self, points: Sequence[Breakpoint]) -> list[Breakpoint]:
-        """Write breakpoints into the machine; returns the breakpoint of each row."""
+    def install(self, points: Sequence[Breakpoint]) -> Installed:
+        """Write breakpoints into the machine."""
         ...
 
-    def hit(self) -> int:
-        """The row of the breakpoint that stopped the loop."""
-        ...
-
-    def read_edit(self, path: str, value: Any) -> Edit:
-        """Check a change and make an edit of it."""
+    def read_edit(self, path: str, value: Any, *, back: bool = False) -> Edit:
+        """Check a change and make an edit of it; ``back``: of the other direction of a link."""
         ...
 
     def apply(self, edit: Edit) -> None:
@@ -237,20 +279,8 @@ class Movable(Protocol):
         """Prepare for going back in time; returns what is called when time has gone back."""
         ...
 
-    def recording_switched(self, *, on: bool) -> Edit | None:
-        """The edit that switches the recording, or None where it is as asked for already."""
-        ...
-
-    def unrecorded(self, switches: Sequence[Edit]) -> list[tuple[int, int]]:
-        """Intervals of simulated time, in ps, of which nothing was recorded."""
-        ...
-
-    def directions(self, link: str, *, both: bool) -> list[str]:
-        """A link's full path, and, if wanted, that of its other direction."""
-        ...
-
-    def made(self) -> Mapping[str, Sequence[np.ndarray]]:
-        """Return tables that were made of single inputs, by what these are called."""
+    def inputs(self) -> Inputs:
+        """Return the inputs of the run, and tables made of them."""
         ...
 
     def tables_now(self) -> dict[str, np.ndarray]:
@@ -283,21 +313,12 @@ class Inspectable(Protocol):
         """Stop when a condition on a field becomes true."""
         ...
 
-    def reason(self, point: Breakpoint) -> tuple[str, str]:
-        """Where a breakpoint was hit, and what was found there: an object's path, and words."""
-        ...
-
     def readable(self, path: str) -> Readable:
         """Return the fields of an object for breakpoints and watches."""
         ...
 
-    @property
-    def objects(self) -> Sequence[str]:
-        """Paths of all objects that are no part of another one."""
-        ...
-
-    def parts(self, path: str) -> Mapping[str, Iterable[str]]:
-        """Paths of the parts of one of :attr:`objects`, by their kinds."""
+    def parts(self, path: str = "") -> Mapping[str, Iterable[str]]:
+        """Paths of the parts of an object, by their kinds; of the whole run these are ``objects``."""
         ...
 
     def parameters(self, path: str) -> list[Parameter]:
@@ -312,8 +333,8 @@ class Inspectable(Protocol):
         """Every number of an object, with units in the names."""
         ...
 
-    def last_event(self) -> LastEvent:
-        """Describe the last event, and the last phase that has ended."""
+    def last_event(self, point: Breakpoint | None = None) -> LastEvent:
+        """Describe the last event, and the last phase that has ended; ``point``: as what hit it."""
         ...
 
 
@@ -374,18 +395,12 @@ class Explainable(Protocol):
         ...
 
     @property
-    def collective(self) -> tuple[str, int, int] | None:
-        """The only collective that runs: its kind, size in bytes, and ranks; None for a workload."""
+    def collective(self) -> CollectiveFacts | None:
+        """The only collective that runs; None for a workload."""
         ...
 
-    @property
-    def collective_facts(self) -> CollectiveFacts:
-        """Facts that the result of the only collective is judged by."""
-        ...
-
-    @property
-    def roundings(self) -> tuple[int, str] | None:
-        """Largest number of roundings of a result, also in words; None: the numbers are not known."""
+    def checks(self) -> Checks:
+        """Return the checks of the numbers that were worked out."""
         ...
 
     def why(self, path: str) -> Why:
@@ -396,12 +411,13 @@ class Explainable(Protocol):
         """Find the critical path in small steps, each with the part that is done."""
         ...
 
-    def lost_time(self, per: str) -> dict[str, Any]:
-        """Columns: who, ``time_ps`` and a column in ps for each of the losses; a row adds up."""
-        ...
+    def time_by(self, what: str, path: CriticalPath | None = None) -> Any:
+        """Divide the time.
 
-    def by_program(self, part: str, path: CriticalPath | None = None) -> Rows:
-        """Time of thread blocks, and of a critical path, by ``"line"`` or ``"phase"`` of the program."""
+        By an owner of :attr:`Traits.lost_per`: columns of who, ``time_ps`` and a column in ps for each of
+        the losses, in rows that add up. By ``"line"`` or ``"phase"`` of the program: rows of the time of
+        thread blocks, and of a critical path.
+        """
         ...
 
     def buffers(self, most: int) -> dict[str, Any]:
@@ -416,16 +432,12 @@ class Explainable(Protocol):
         """Changes that are likely to matter, the most likely first."""
         ...
 
-    def breakdown(self) -> dict[str, float]:
-        """Fractions of the time of all; they add up to 1."""
+    def breakdown(self) -> Breakdown:
+        """Return the fractions of the time of all, and the bound of the run's time."""
         ...
 
-    def bound(self) -> Bound | None:
-        """The resource whose bytes alone would take longest; None: nothing was carried."""
-        ...
-
-    def headline(self) -> list[str]:
-        """Return what ran on what, how much work it was, and what the breakdown is of."""
+    def headline(self) -> Headline:
+        """Return what ran on what, and how much work it was."""
         ...
 
     def explain(self, path: CriticalPath | None) -> list[str]:
@@ -443,10 +455,6 @@ class Explainable(Protocol):
 
 class Comparable(Protocol):
     """A run that can be compared with another."""
-
-    def inputs(self) -> dict[str, Any]:
-        """Return the inputs by name."""
-        ...
 
     def compared(self) -> Mapping[str, tuple[str, Callable[[], Rows], tuple[str, ...]]]:
         """Tables by name: the key of a row, the rows, and the fields that are compared."""

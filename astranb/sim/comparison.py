@@ -219,7 +219,7 @@ def signed(ps: int) -> str:
 
 def _inputs(a: Any, b: Any) -> Inputs:
     """Return inputs that differ, as (name, of a, of b)."""
-    one, other = ({**sim.engine.inputs(), _PLUGINS: "; ".join(sim.plugins)} for sim in (a, b))
+    one, other = ({**sim.engine.inputs().named, _PLUGINS: "; ".join(sim.plugins)} for sim in (a, b))
     if a.fidelity != b.fidelity:
         one, other = {"fidelity": a.fidelity, **one}, {"fidelity": b.fidelity, **other}
     pairs = [(name, one.get(name, "-"), other.get(name, "-")) for name in {**one, **other}]

@@ -20,7 +20,7 @@ from astranb.engine import (
     Engine,
 )
 
-from .history import Checkpoint, History
+from .history import Checkpoint, History, counts_of
 
 __all__ = ["FOREVER", "Driver"]
 
@@ -51,7 +51,8 @@ class Driver:
         self._interval = max(4 * engine.traits.slice_events, engine.state_bytes // engine.traits.replay_bytes)
         self._soon = FOREVER  # events at which a replay takes a checkpoint, too
         # Counts of which many events share a value: the first of them is meant.
-        self._shared = set(engine.units.values()) - {engine.units["event"], engine.units["cycle"]}
+        units = engine.traits.units
+        self._shared = set(units.values()) - {units["event"], units["cycle"]}
 
     def copy(self, *, record: bool = True) -> Driver:
         """A private copy with the same past."""
@@ -119,7 +120,7 @@ class Driver:
             The one that stopped it.
         """
         self.keep()
-        owners = self.engine.install(points)
+        installed = self.engine.install(points)
         shortcut = self.engine.shortcut
         unlimited = not points and until_ps == FOREVER and not limits
         if unlimited and shortcut is not None and shortcut.finish():
@@ -132,9 +133,9 @@ class Driver:
         last = limits.pop("events", FOREVER)
         slice_events = 1 if callables else self.engine.traits.slice_events
         while True:
-            why = self._slice(last, slice_events, closely=bool(owners), until_ps=last_ps, **limits)
+            why = self._slice(last, slice_events, closely=bool(installed.points), until_ps=last_ps, **limits)
             if why == BREAK:
-                return why, owners[self.engine.hit()]
+                return why, installed.points[installed.row()]
             hit = next((p for p in callables if p.call and p.call(sim)), None)
             if hit is None and why == TIME:
                 hit = first
@@ -178,7 +179,7 @@ class Driver:
 
         Who goes back once often goes back again. As many events are assumed in all parts of the replay.
         """
-        past, now = checkpoint.counts, self.engine.counts()
+        past, now = checkpoint.counts, counts_of(self.engine)
         share = (target - past[field]) / max(1, now[field] - past[field])
         length = int(share * (now["events"] - past["events"]))
         if length < self._interval // _FAR:

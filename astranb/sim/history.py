@@ -9,7 +9,7 @@ import numpy as np
 
 from astranb.engine import Movable
 
-__all__ = ["Checkpoint", "History"]
+__all__ = ["Checkpoint", "History", "counts_of"]
 
 _PAGE = 4096
 _BLOCK = 256  # pages that are compared together
@@ -17,6 +17,11 @@ _EMPTY = bytes(_PAGE)
 _LARGE = 2**28
 """A state of so many bytes is not kept as a copy besides its pages."""
 _MOST = 512  # checkpoints: beyond, thinning costs more than it saves
+
+
+def counts_of(machine: Movable) -> dict[str, int]:
+    """Every count that moments are named by, now."""
+    return {name: machine.count(name) for name in (*machine.traits.units.values(), "now_ps")}
 
 
 @dataclass(frozen=True)
@@ -67,12 +72,12 @@ class History:
 
     def take(self, machine: Movable, edits: int) -> None:
         """Add a checkpoint of the machine as it is now, unless the last one is of this moment."""
-        counts = machine.counts()
+        counts = counts_of(machine)
         last = self.checkpoints[-1] if self.checkpoints else None
         if last is not None and last.events == counts["events"] and last.edits == edits:
             return
         if last is None and machine.shortcut is not None and machine.shortcut.begins_anew:
-            self.checkpoints.append(Checkpoint(dict(counts), edits, {}, 0, anew=True))
+            self.checkpoints.append(Checkpoint(counts, edits, {}, 0, anew=True))
             return
         new_bytes = 0
         pages: dict[str, list[bytes]] = {}
@@ -87,7 +92,7 @@ class History:
                 kept = _pages(data)
                 new_bytes += sum(len(page) for page in kept if page is not _EMPTY)
             pages[name] = kept
-        self.checkpoints.append(Checkpoint(dict(counts), edits, pages, new_bytes))
+        self.checkpoints.append(Checkpoint(counts, edits, pages, new_bytes))
         self._remember(tables)
         self._thin()
 
@@ -131,10 +136,10 @@ class History:
             self.forget_after(checkpoint.events)
             self._latest = None
             return
-        machine.resize({name: sum(map(len, pages)) for name, pages in checkpoint.pages.items()})
+        sizes = {name: sum(map(len, pages)) for name, pages in checkpoint.pages.items()}
         latest = self._latest is not None and self._latest[0] is checkpoint
         copies = self._latest[1] if self._latest is not None and latest else {}  # whole, unlike pages
-        for name, data in machine.kept().items():
+        for name, data in machine.kept(sizes).items():
             if name in checkpoint.pages:
                 _put_back(copies[name] if latest else checkpoint.pages[name], data)
         self.forget_after(checkpoint.events)

@@ -220,7 +220,7 @@ def _engine(document: dict[str, Any], members: dict[str, bytes], where: str) -> 
 
 def _parts_of(engine: Any) -> dict[str, str]:
     """Hash what an engine makes of some of its inputs, by what they are called: to name what differs."""
-    return {name: _hash(tables) for name, tables in engine.made().items()}
+    return {name: _hash(tables) for name, tables in engine.inputs().made.items()}
 
 
 def _hash(tables: Sequence[Any]) -> str:

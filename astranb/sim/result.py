@@ -75,25 +75,28 @@ class Result(Displayed):
         found = self._engine.collective
         if found is None or not self.finished or not self.time_ps:
             return None
-        return found[1] * 1e12 / self.time_ps
+        return found.size * 1e12 / self.time_ps
 
     @property
     def busbw_Bps(self) -> float | None:  # noqa: N802
         """Bus bandwidth: algbw times a factor, as 2(n-1)/n for an all-reduce; None: see :attr:`absent`."""
-        factor, algbw = self._engine.collective_facts.bus_factor, self.algbw_Bps
+        found, algbw = self._engine.collective, self.algbw_Bps
+        factor = None if found is None else found.bus_factor
         return None if factor is None or algbw is None else algbw * factor
 
     @property
     def roundings(self) -> int | None:
         """Largest number of roundings of an output; None: see :class:`Contract`'s dtype."""
-        found = self._engine.roundings
+        found = self._engine.checks().roundings
         return None if found is None else found[0]
 
     @property
     def counted_Bps(self) -> dict[str, float]:  # noqa: N802
         """Bandwidth of an exchange of experts over each kind of link, as DeepEP counts it; else empty."""
-        counted = self._engine.collective_facts.counted_bytes if self.finished and self.time_ps else {}
-        return {link: size * 1e12 / self.time_ps for link, size in counted.items()}
+        found = self._engine.collective
+        if found is None or not self.finished or not self.time_ps:
+            return {}
+        return {link: size * 1e12 / self.time_ps for link, size in found.counted_bytes.items()}
 
     def per_rank(self) -> list[dict[str, Any]]:
         """One dict a rank: its end, ``end_ps``, and how its time divides, in ps."""
@@ -102,7 +105,7 @@ class Result(Displayed):
 
     def breakdown(self) -> dict[str, float]:
         """Fractions of the time of all ranks; they add up to 1."""
-        return self._engine.breakdown()
+        return dict(self._engine.breakdown().parts)
 
     def critical_path(self) -> CriticalPath:
         """Return the critical path from the start to the end (up to now, while it runs)."""
@@ -143,7 +146,7 @@ class Result(Displayed):
         >>> lines.sort_values("path_ps").iloc[-1]["text"]
         'block.signal(gathered[peer])'
         """
-        return self._frame(partial(self._engine.by_program, "line"))
+        return self._frame(partial(self._engine.time_by, "line"))
 
     def by_phase(self) -> pd.DataFrame:
         """Divide the time by phase of the program, by cache lines.
@@ -169,7 +172,7 @@ class Result(Displayed):
         >>> int(phases["block_ps"].sum()) == sim.result.time_ps * len(sim.engine.machine.blocks)
         True
         """
-        return self._frame(partial(self._engine.by_program, "phase"))
+        return self._frame(partial(self._engine.time_by, "phase"))
 
     def _frame(self, divided: Callable[[CriticalPath | None], Any]) -> pd.DataFrame:
         """Times of a program as a frame, with what is on the critical path."""
@@ -180,7 +183,7 @@ class Result(Displayed):
 
     def summary(self) -> str:
         """A few lines for a person."""
-        what, work, whose = self._engine.headline()
+        what, work = self._engine.headline()
         took = format_time(self.time_ps) + ("" if self.finished else " so far")
         lines = [what, f"time    {took}   ({work})"]
         algbw, busbw = self.algbw_Bps, self.busbw_Bps
@@ -190,12 +193,14 @@ class Result(Displayed):
         elif algbw is not None:
             bus = "" if busbw is None else f"   busbw {busbw / 1e9:.2f} GB/s"
             lines.append(f"algbw   {algbw / 1e9:.2f} GB/s{bus}   (GB = 10^9 bytes)")
-        if unchecked := self._engine.collective_facts.unchecked_text:
+        unchecked, rounded = self._engine.checks()
+        if unchecked:
             lines.append(f"checks  none: {unchecked}")
-        if (rounded := self._engine.roundings) is not None:
+        if rounded is not None:
             lines.append(f"numbers {rounded[1]}")
-        parts = self.breakdown().items()
-        shares = ", ".join(f"{n.replace('_', ' ')} {part:.0%}" for n, part in parts if part >= _LEAST_SHARE)
+        whose, parts, _ = self._engine.breakdown()
+        large = {name: part for name, part in parts.items() if part >= _LEAST_SHARE}
+        shares = ", ".join(f"{name.replace('_', ' ')} {part:.0%}" for name, part in large.items())
         lines.append(f"{whose:<7} {shares}")
         return "\n".join(lines)
 

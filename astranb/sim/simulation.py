@@ -41,6 +41,7 @@ from .engines import open_engine, read_files
 from .history import History
 from .result import Result
 from .stop import Stop
+from .switches import switched, unrecorded
 from .view import ObjectView
 from .watch import Watch
 
@@ -256,7 +257,7 @@ class Simulation(Displayed):
     def counts(self) -> dict[str, int]:
         """Count of each unit of steps so far: ``{"event": …, "phase": …}``."""
         engine = self.driver.engine
-        return {unit: engine.count(field) for unit, field in engine.units.items()}
+        return {unit: engine.count(field) for unit, field in engine.traits.units.items()}
 
     @property
     def ranks(self) -> int:
@@ -332,7 +333,7 @@ class Simulation(Displayed):
     def __str__(self) -> str:
         """One line: what runs on what, time and events."""
         ended = ", finished" if self.finished else ""
-        what = self.driver.engine.headline()[0]
+        what = self.driver.engine.headline().what
         return f"{what}: at {format_time(self.now_ps)}, {self.events:,} events{ended}"
 
     def __repr__(self) -> str:
@@ -372,7 +373,7 @@ class Simulation(Displayed):
         if n == 0:
             return self._stop("steps")
         target = self.driver.engine.count(field) + n
-        if unit == "cycle" and self.driver.next_ps == self.driver.engine.counts()["now_ps"]:
+        if unit == "cycle" and self.driver.next_ps == self.driver.engine.count("now_ps"):
             target -= 1
         return self._go("steps" if unit in ("event", "cycle") else unit, **{field: target})
 
@@ -398,7 +399,7 @@ class Simulation(Displayed):
         It stops early where a count of :attr:`counts` is reached, with ``unit`` as the reason.
         """
         most = self.driver.engine.traits.slice_events if max_events is None else max_events
-        field = self.driver.engine.units[unit]
+        field = self.driver.engine.traits.units[unit]
         return self._go(unit, until_ps=until_ps, events=self.events + most, **{field: count})
 
     def back(self, n: int = 1, unit: str = "event") -> Stop:
@@ -459,7 +460,7 @@ class Simulation(Displayed):
 
     def _stop(self, why: str, point: Breakpoint | None = None) -> Stop:
         """Report the stop to the caller and to the listeners."""
-        where, because = ("", "") if point is None else self.driver.engine.reason(point)
+        because, where, _ = ("", "", None) if point is None else self.driver.engine.last_event(point)
         self._sample()
         phase = self.driver.engine.last_event().phase[0] if why == "phase" else ""
         stop = Stop(why, self.now_ps, self.events, where, point, because, phase)
@@ -468,7 +469,7 @@ class Simulation(Displayed):
         return stop
 
     def _counter(self, n: int, unit: str) -> str:
-        units = self.driver.engine.units
+        units = self.driver.engine.traits.units
         if unit not in units:
             raise InputError(
                 f"unknown unit {unit!r}", where="unit", hint=f"this run counts {', '.join(units)}"
@@ -773,14 +774,14 @@ class Simulation(Displayed):
 
     def _set_up(self, link: str, up: str, both: bool, at: int | str | None) -> Stop:
         """Take a link down or bring it up, now or at a time."""
-        paths = [f"{path}.up" for path in self.driver.engine.directions(link, both=both)]
-        for path in paths:
-            self.driver.engine.read_edit(path, up)  # refuses what is no link before time moves
+        ways = (False, True) if both else (False,)
+        for back in reversed(ways):
+            self.driver.engine.read_edit(f"{link}.up", up, back=back)  # refuses no link before time moves
         when_ps, stop = self._wait(at, link)
         if stop is not None:
             return stop
-        for path in paths:
-            edit = self.driver.engine.read_edit(path, up)
+        for back in ways:
+            edit = self.driver.engine.read_edit(f"{link}.up", up, back=back)
             self.driver.edit(dataclasses.replace(edit, at_ps=max(edit.at_ps, when_ps)))
         return self._stop("edit")
 
@@ -853,7 +854,7 @@ class Simulation(Displayed):
         >>> [(start, end // 1_000_000) for start, end in sim.unrecorded]
         [(0, 1)]
         """
-        edit = self.driver.engine.recording_switched(on=on)
+        edit = switched(self.driver.engine, on=on)
         if edit is not None:
             self.driver.edit(edit)
             self._stop("edit")
@@ -861,7 +862,7 @@ class Simulation(Displayed):
     @property
     def unrecorded(self) -> list[tuple[int, int]]:
         """Intervals of simulated time, in ps, of which nothing was recorded."""
-        return self.driver.engine.unrecorded([e for e in self.driver.edits if e.path == RECORD])
+        return unrecorded(self.driver.engine)
 
     def parameters(self, path: str = "") -> list[Parameter]:
         """Return what can be changed, with its value now, its unit and limits, and when it takes effect.
@@ -1025,7 +1026,8 @@ class Simulation(Displayed):
         ['gpu[5].hbm.0', 'gpu[5].hbm.1', 'gpu[5].hbm.2']
         """
         engine = self.driver.engine
-        return list(islice(complete(text, engine.objects, engine.traits.part_kinds, engine.parts), most))
+        objects = tuple(engine.parts()["objects"])
+        return list(islice(complete(text, objects, engine.traits.part_kinds, engine.parts), most))
 
     def fields(self, path: str) -> list[str]:
         """Return the fields of an object that :meth:`break_when` accepts; empty where there are none."""
@@ -1099,7 +1101,7 @@ class Simulation(Displayed):
         if chosen not in engine.traits.lost_per:
             hint = " or ".join(f"per {name}" for name in engine.traits.lost_per)
             raise InputError(f"lost time per {per!r}", where="lost_time", hint=hint)
-        return pd.DataFrame(engine.lost_time(chosen))
+        return pd.DataFrame(engine.time_by(chosen))
 
     def buffers(self, most: int = 32) -> pd.DataFrame:
         """List the fullest buffers and the longest queues, now.

@@ -80,7 +80,7 @@ class SideBySide(anywidget.AnyWidget):
 
     def step(self, n: int = 1, unit: str = "event") -> None:
         """Step the first one; the other one follows to the same time."""
-        known = [word for word in UNITS if word in self.a.sim.engine.units]
+        known = [word for word in UNITS if word in self.a.sim.engine.traits.units]
         if unit not in known:
             raise InputError(f"unknown unit {unit!r}", where="step", hint=", ".join(known))
         self.a._command(unit, n=n)

@@ -35,7 +35,7 @@ RUNS = {
 @pytest.mark.parametrize("run", RUNS)
 def test_every_unit_is_stepped_and_taken_back(run: str) -> None:
     sim = RUNS[run]()
-    for unit, field in sim.engine.units.items():
+    for unit, field in sim.engine.traits.units.items():
         sim.reset()
         sim.run("3 us" if run != "messages" else "6 us")
         before, hashed = sim.counts[unit], sim.state_hash()

@@ -17,7 +17,18 @@ from astranb.engine import breakpoints
 from astranb.engine.breakpoints import Breakpoint
 from astranb.engine.critical_path import CriticalPath
 from astranb.engine.edits import RECORD, REROUTE, Edit, Parameter, reroute_edit
-from astranb.engine.protocol import CollectiveFacts, LastEvent, Readable, Rows, Traits
+from astranb.engine.protocol import (
+    Breakdown,
+    Checks,
+    CollectiveFacts,
+    Headline,
+    Inputs,
+    Installed,
+    LastEvent,
+    Readable,
+    Rows,
+    Traits,
+)
 from astranb.engine.stops import TIME
 from astranb.engine.what_if import Change
 from astranb.gpu import tables as t
@@ -46,7 +57,7 @@ from .program_times import by_line, by_phase, phase_rows
 from .reroute import rerouted
 from .source_lines import where as lines_of
 from .spans import spans as spans_of
-from .state import CacheLineState
+from .state import UNITS, CacheLineState
 from .time_classes import BLOCK_COLUMNS
 from .tracks import Tracks
 from .what_if import LineQuestion, suggest
@@ -60,6 +71,7 @@ class CacheLineEngine(CacheLineState):
     """A collective or workload of which every line of every load and store is simulated."""
 
     traits: ClassVar = Traits(
+        units=UNITS,
         slice_events=32_768,
         replay_bytes=32,
         quick=False,
@@ -83,11 +95,7 @@ class CacheLineEngine(CacheLineState):
     where = lines_of
     why = explain_wait
     search_path = search
-    lost_time = lost_columns
     buffers = fullest
-    bound = result.bound
-    breakdown = result.breakdown
-    headline = result.headline
     explain = result.explain
     tables = result.tables
 
@@ -115,29 +123,24 @@ class CacheLineEngine(CacheLineState):
             other.recorder.most, other.recorder.most_bursts = self.recorder.most, self.recorder.most_bursts
         return other
 
-    @property
-    def collective(self) -> tuple[str, int, int] | None:
-        """The only collective that runs: its kind, size in bytes, and ranks; None for a workload."""
-        if isinstance(self.work, Graph):
-            return None
-        return self.work.name, self.work.size, self.program.ranks
-
     @cached_property
-    def collective_facts(self) -> CollectiveFacts:
-        """Facts that the only collective is judged by; of a contract the factor that it gives."""
+    def collective(self) -> CollectiveFacts | None:
+        """The only collective that runs; of a contract with the factor that it gives."""
         work, ranks = self.work, self.program.ranks
-        unchecked = "timed unchecked: the result may be wrong" if work.unchecked else ""
         if isinstance(work, Graph):
-            return CollectiveFacts(unchecked_text=unchecked)
-        if not unchecked and isinstance(work, Collective) and work.name == "custom":
-            unchecked = "astranb does not know the result that a custom collective must have"
+            return None
         counted = work.counted_bytes(ranks, self.fabric.shape) if isinstance(work, Exchange) else {}
-        return CollectiveFacts(work.bus_factor(ranks), counted, unchecked)
+        return CollectiveFacts(work.name, work.size, ranks, work.bus_factor(ranks), counted)
 
-    @property
-    def roundings(self) -> tuple[int, str] | None:
-        """Largest number of roundings of a result, also in words, when the run has ended."""
-        return roundings(self) if self.finished and not self.work.unchecked else None
+    def checks(self) -> Checks:
+        """Return whether the result is compared, and, when the run has ended, its roundings."""
+        work = self.work
+        if work.unchecked:
+            return Checks("timed unchecked: the result may be wrong")
+        unchecked = ""
+        if isinstance(work, Collective) and work.name == "custom":
+            unchecked = "astranb does not know the result that a custom collective must have"
+        return Checks(unchecked, roundings(self) if self.finished else None)
 
     @property
     def jobs(self) -> Sequence[PlacedJob]:
@@ -151,15 +154,11 @@ class CacheLineEngine(CacheLineState):
         """The tables that conditions may name, in the order of their numbers."""
         return [self.machine.tables[name] for name in RAW]
 
-    def install(self, points: Sequence[Breakpoint]) -> list[Breakpoint]:
-        """Write breakpoints into the machine; returns the breakpoint of each row."""
+    def install(self, points: Sequence[Breakpoint]) -> Installed:
+        """Write breakpoints into the machine."""
         owners = breakpoints.install(points, self.machine.breaks, self.owners)
         self.machine.control["breaks"] = len(owners)
-        return owners
-
-    def hit(self) -> int:
-        """The row of the breakpoint that stopped the loop."""
-        return int(self.machine.control[0].hit)
+        return Installed(owners, lambda: int(self.machine.control[0].hit))
 
     def on_event(self, kind: str | None, path: str | None) -> Breakpoint:
         """Stop after an event of a kind, of an object, or both."""
@@ -169,13 +168,6 @@ class CacheLineEngine(CacheLineState):
         """Stop when a condition on a field becomes true."""
         found = partial(find, fabric=self.fabric, machine=self.machine)
         return breakpoints.condition(text, found, self.owners, ANY, "gpu[3].sm.0.waiting > 0")
-
-    def reason(self, point: Breakpoint) -> tuple[str, str]:
-        """Where a breakpoint was hit, and what was found there."""
-        found = breakpoints.found_at(point, self.owners)
-        if found or point.at_ps is not None:
-            return point.object, found
-        return point.object or self._concerned(), self._inspector.narrate()
 
     def readable(self, path: str) -> Readable:
         """Return the fields of an object for breakpoints and watches: all are simulated."""
@@ -192,12 +184,17 @@ class CacheLineEngine(CacheLineState):
         names = FIELDS.get(place.kind, ())
         return Readable(place.path, names, {name: reader(name) for name in names}, ())
 
-    def read_edit(self, path: str, value: Any) -> Edit:
-        """Check a change and make an edit of it."""
+    def read_edit(self, path: str, value: Any, *, back: bool = False) -> Edit:
+        """Check a change and make an edit of it; ``back``: of the other direction of a link."""
         if path == REROUTE:
             return reroute_edit(self.events, value, self.now_ps)
         if path == RECORD:
-            return self._recording_switch(on=value != "off")
+            if not self.recording:
+                hint = "make it with Simulation(..., record=True)"
+                raise InputError("this simulation has no room for a recording", where="record", hint=hint)
+            return switch_recording(self.events, self.machine, on=value != "off")
+        if back:
+            path = _other_direction(path)
         return read_edit(self.events, path, value, self.fabric, self.machine)
 
     def apply(self, edit: Edit) -> None:
@@ -211,46 +208,6 @@ class CacheLineEngine(CacheLineState):
         """Return the parameters of an object with their values now."""
         return parameters(resolve(path, self.fabric, self.machine), self.machine)
 
-    def recording_switched(self, *, on: bool) -> Edit | None:
-        """The edit that switches the recording, or None where it is as asked for already.
-
-        Raises
-        ------
-        InputError
-            There is no room for a recording.
-        """
-        edit = self._recording_switch(on=on)
-        return edit if bool(self.machine.recording.recorder[0].paused) == on else None
-
-    def _recording_switch(self, *, on: bool) -> Edit:
-        if not self.recording:
-            hint = "make it with Simulation(..., record=True)"
-            raise InputError("this simulation has no room for a recording", where="record", hint=hint)
-        return switch_recording(self.events, self.machine, on=on)
-
-    def unrecorded(self, switches: Sequence[Edit]) -> list[tuple[int, int]]:
-        """Intervals of simulated time, in ps, of which nothing was recorded."""
-        now_ps = self.now_ps
-        gaps = [] if self.recording else [(0, now_ps)]
-        off_ps = -1
-        for edit in switches:
-            if edit.number:
-                off_ps = edit.at_ps
-            elif off_ps >= 0:
-                gaps.append((off_ps, edit.at_ps))
-                off_ps = -1
-        if off_ps >= 0:
-            gaps.append((off_ps, now_ps))
-        return [(start, end) for start, end in gaps if end > start]
-
-    def directions(self, link: str, *, both: bool) -> list[str]:
-        """A link's path, and, if wanted, that of its other direction."""
-        ends, hash_, lane = link.partition("#")
-        a, arrow, b = ends.partition("->")
-        if both and not arrow:
-            raise InputError(f"{link!r} is not a link", where="take_down", hint="write A->B or A->B#k")
-        return [link, f"{b}->{a}{hash_}{lane}"] if both else [link]
-
     def rewinding(self) -> Callable[[], None]:
         """Keep a mark in the recording; the tracks of timelines go back, too."""
         self.recorder.mark()
@@ -263,13 +220,12 @@ class CacheLineEngine(CacheLineState):
     # Looking -----------------------------------------------------------------
 
     @cached_property
-    def objects(self) -> Sequence[str]:
-        """Paths of all objects that are no part of another one."""
+    def _objects(self) -> Sequence[str]:
         return tuple(object_names(self.fabric))
 
-    def parts(self, path: str) -> Mapping[str, Iterable[str]]:
-        """Paths of the parts of one of :attr:`objects`, by their kinds."""
-        return part_names(path, self.fabric, self.machine)
+    def parts(self, path: str = "") -> Mapping[str, Iterable[str]]:
+        """Paths of the parts of an object, by their kinds; of the whole run these are ``objects``."""
+        return part_names(path, self.fabric, self.machine) if path else {"objects": self._objects}
 
     @cached_property
     def _inspector(self) -> Inspector:
@@ -283,7 +239,7 @@ class CacheLineEngine(CacheLineState):
         """Every number of an object, with units in the names."""
         return numbers(self, resolve(path, self.fabric, self.machine))
 
-    def last_event(self) -> LastEvent:
+    def last_event(self, point: Breakpoint | None = None) -> LastEvent:
         """Describe the last event, and the last phase; no phase before the first one has ended."""
         phases, phase = self.machine.phases, ("", 0, 0)
         ended = np.flatnonzero((phases["left"] == 0) & (phases["ended_ps"] >= 0))
@@ -291,7 +247,11 @@ class CacheLineEngine(CacheLineState):
             last = int(ended[np.argmax(phases["ended_ps"][ended])])
             name = str(self.program.phase_names[last])
             phase = name, int(phases["started_ps"][last]), int(phases["ended_ps"][last])
-        return LastEvent(self._inspector.narrate(), self._concerned(), phase)
+        found = "" if point is None else breakpoints.found_at(point, self.owners)
+        if point is not None and (found or point.at_ps is not None):
+            return LastEvent(found, point.object, phase)
+        path = self._concerned() if point is None or not point.object else point.object
+        return LastEvent(self._inspector.narrate(), path, phase)
 
     def _concerned(self) -> str:
         """Path of what the last event was about; empty at the start."""
@@ -372,7 +332,8 @@ class CacheLineEngine(CacheLineState):
         reason = "cache lines have no chunks and dimensions: fidelity='congestion' simulates messages"
         found = dict.fromkeys(("collectives", "dimensions", "layers"), reason)
         found["critical_path"] = "it takes a replay: call critical_path()"
-        if isinstance(self.work, Collective) and self.collective_facts.bus_factor is None:
+        alone = self.collective if isinstance(self.work, Collective) else None
+        if alone is not None and alone.bus_factor is None:
             found["busbw_Bps"] = "the contract gives no factor: Contract(busbw=...)"
         found["memory"] = "only steps of transformers, by messages, say what ranks hold in memory"
         if not self.program.source.known:
@@ -381,9 +342,19 @@ class CacheLineEngine(CacheLineState):
             found["operations"] = "one collective runs: its parts are in the table ops"
         return found
 
-    def by_program(self, part: str, path: CriticalPath | None = None) -> Rows:
-        """Time of thread blocks, and of a critical path, by line or phase of the program."""
-        return (by_line if part == "line" else by_phase)(self, path)
+    def time_by(self, what: str, path: CriticalPath | None = None) -> Any:
+        """Divide the time: by rank or thread block and loss, or by line or phase of the program."""
+        if what in ("line", "phase"):
+            return (by_line if what == "line" else by_phase)(self, path)
+        return lost_columns(self, what)
+
+    def breakdown(self) -> Breakdown:
+        """Return the fractions of all thread blocks' time, and the busiest GPU port."""
+        return Breakdown("blocks", result.breakdown(self), result.bound(self))
+
+    def headline(self) -> Headline:
+        """Return what ran on what, and how much work it was."""
+        return result.headline(self)
 
     def trace_events(self, written: dict[str, Any], **options: Any) -> Iterator[dict[str, Any]]:
         """Events of a Perfetto trace."""
@@ -391,9 +362,9 @@ class CacheLineEngine(CacheLineState):
 
     # Comparing ---------------------------------------------------------------
 
-    def inputs(self) -> dict[str, Any]:
-        """Return the inputs by name."""
-        work = self.work
+    def inputs(self) -> Inputs:
+        """Return the inputs by name; the links of the infrastructure, and the program of what runs."""
+        work, program = self.work, self.program
         found: dict[str, Any] = {"infrastructure": self.infra.name, "collective": work.name}
         found |= {name: getattr(work, name) for name in ("size", "protocol", "channels", "root")}
         found |= {"algorithm": work.algorithm_name, "launch": self.launch}
@@ -402,7 +373,11 @@ class CacheLineEngine(CacheLineState):
         for what, one in (("gpu", self.chosen[0]), ("network", self.network)):
             fields = (field.name for field in dataclasses.fields(one) if field.compare)
             found |= {f"{what} {name}": getattr(one, name) for name in fields}
-        return found
+        made = {
+            "the links of the infrastructure": [self.fabric.links],
+            f"the program of {work.title}": [program.ops, program.operands, program.slices],
+        }
+        return Inputs(found, made)
 
     def compared(self) -> Mapping[str, tuple[str, Callable[[], Rows], tuple[str, ...]]]:
         """Tables by name: the key of a row, the rows, and the fields that are compared."""
@@ -447,18 +422,10 @@ class CacheLineEngine(CacheLineState):
         ]
 
     def _causes_compared(self) -> Rows:
-        parts, total = self.breakdown(), self.time_ps
+        parts, total = result.breakdown(self), self.time_ps
         return [{"cause": name, "time_ps": round(part * total)} for name, part in parts.items()]
 
     # Files -------------------------------------------------------------------
-
-    def made(self) -> dict[str, list[np.ndarray]]:
-        """Return the links of the infrastructure, and the program of what runs."""
-        program = self.program
-        return {
-            "the links of the infrastructure": [self.fabric.links],
-            f"the program of {self.work.title}": [program.ops, program.operands, program.slices],
-        }
 
     def tables_now(self) -> dict[str, np.ndarray]:
         """Return all tables by name, those of the recording included."""
@@ -480,3 +447,13 @@ class CacheLineEngine(CacheLineState):
         recorded = self.machine.recording._asdict()
         recorded = {f"recording/{name}": table for name, table in recorded.items() if name != "trace"}
         return {name: np.asarray(table) for name, table in {**self.machine.tables, **recorded}.items()}
+
+
+def _other_direction(path: str) -> str:
+    """The same parameter of the other direction of a link."""
+    link, _, word = path.rpartition(".")
+    ends, hash_, lane = link.partition("#")
+    a, arrow, b = ends.partition("->")
+    if not arrow:
+        raise InputError(f"{link!r} is not a link", where="take_down", hint="write A->B or A->B#k")
+    return f"{b}->{a}{hash_}{lane}.{word}"

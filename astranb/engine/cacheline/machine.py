@@ -60,11 +60,6 @@ class CacheLineMachine(Machine):
             self._call = ENTRY.bind(self.control, self.breaks, tuple(raw), self.recording, self)
         return self._call()
 
-    def counts(self) -> dict[str, int]:
-        """Return the clock's counts: what points of the past are named by."""
-        names = ("events", "timesteps", "instructions", "hops", "lines", "messages", "phases", "now_ps")
-        return {name: int(self.clock[0][name]) for name in names}
-
     def kept(self) -> dict[str, memoryview]:
         """Return what a checkpoint holds, as writable bytes: the state, and what goes back with it."""
         unchanged = () if self.first_routes else ("routes", "route_links")

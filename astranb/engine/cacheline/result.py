@@ -13,7 +13,7 @@ from astranb.core.units import format_bandwidth, format_bytes, format_time
 from astranb.engine.critical_path import CriticalPath
 from astranb.engine.jobs import job_rows
 from astranb.engine.operations import KINDS, divide, rank_columns, tracks_of
-from astranb.engine.protocol import Bound
+from astranb.engine.protocol import Bound, Headline
 from astranb.gpu import tables as t
 from astranb.infragraph import LINK_PROPERTIES
 from astranb.workload.astrasim2 import COLLECTIVE, COLLECTIVE_NAMES, DELAY
@@ -230,14 +230,14 @@ def _operations(engine: CacheLineState, graph: Graph) -> list[dict[str, Any]]:
     return rows
 
 
-def headline(engine: CacheLineState) -> list[str]:
-    """Return what ran on what, how much work it was, and what the breakdown is of."""
+def headline(engine: CacheLineState) -> Headline:
+    """Return what ran on what, and how much work it was."""
     program = engine.program
     channels = "1 channel" if program.channels == 1 else f"{program.channels} channels"
     where = f"{program.ranks} GPUs on {engine.infra.name}, {channels}"
     launch = "" if engine.launch == "none" else f", launch {engine.launch}"
     what = f"{engine.work.title}, {format_bytes(engine.work.size)}, {where}{launch}"
-    return [what, f"{engine.events:,} events, {int(engine.machine.clock[0].hops):,} line hops", "blocks"]
+    return Headline(what, f"{engine.events:,} events, {int(engine.machine.clock[0].hops):,} line hops")
 
 
 def tables(engine: CacheLineState) -> dict[str, Callable[[], Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Self
+from typing import Self
 
 import numpy as np
 
@@ -79,7 +79,6 @@ class CacheLineState:
     """
 
     fidelity = "cacheline"
-    units: ClassVar[Mapping[str, str]] = UNITS
     shortcut = None
     as_of_ps = -1
 
@@ -207,20 +206,17 @@ class CacheLineState:
     # Moving ------------------------------------------------------------------
 
     def count(self, name: str) -> int:
-        """One of the counts that name a point of the run."""
-        return self.now_ps if name == "now_ps" else int(self.machine.clock[0][name])
+        """One of the counts that name a point of the run; ``now_ps`` is -1 before the first event."""
+        return int(self.machine.clock[0][name])
 
-    def counts(self) -> dict[str, int]:
-        """All of them."""
-        return self.machine.counts()
+    def kept(self, sizes: Mapping[str, int] | None = None) -> dict[str, memoryview]:
+        """Return the contents of a checkpoint as writable bytes.
 
-    def kept(self) -> dict[str, memoryview]:
-        """Return the contents of a checkpoint as writable bytes."""
+        ``sizes``: those of the tables at the checkpoint to go back to; they change only where routes do.
+        """
+        if sizes is not None:
+            self.machine = self.machine.resized(sizes)
         return self.machine.kept()
-
-    def resize(self, sizes: Mapping[str, int]) -> None:
-        """Make tables as long as they were at a checkpoint: they change only where routes do."""
-        self.machine = self.machine.resized(sizes)
 
     @property
     def state_bytes(self) -> int:

@@ -10,7 +10,7 @@ import numpy as np
 
 from astranb.core.errors import InputError
 from astranb.engine.breakpoints import Breakpoint, ConditionField
-from astranb.engine.edits import Edit, Parameter
+from astranb.engine.edits import RECORD, Edit, Parameter
 from astranb.engine.operations import Spans, spans_of
 
 from . import edits, flights, inspection
@@ -65,7 +65,7 @@ class LayerEngine(LayerState):
         """Paths of layers."""
         return (f"layer[{layer.name}]" for layer in self.run.inputs.table.layers)
 
-    def parts(self, path: str) -> Mapping[str, Iterable[str]]:
+    def parts(self, path: str = "") -> Mapping[str, Iterable[str]]:
         """Paths of the parts of the rank or of a layer, by their kinds."""
         if path.startswith("layer["):
             return {"part": (f"{path}.{word.lower()}" for word in PARTS)}
@@ -95,14 +95,14 @@ class LayerEngine(LayerState):
         """Return the parameters of an object with their values now."""
         return edits.parameters(self.resolve(path), self.run, self.edits) if path else []
 
-    def directions(self, link: str, *, both: bool) -> list[str]:
-        """Links of a layer table's network are the same everywhere in a dimension, and cannot be named."""
-        del both
-        hint = "change dim[N].bandwidth, or take ASTRA-sim 2.0's files"
-        raise InputError("a layer table's network has no single links", where=link[:80], hint=hint)
-
-    def read_edit(self, path: str, value: float | str | bool) -> Edit:
-        """Check a change and make an edit of it."""
+    def read_edit(self, path: str, value: float | str | bool, *, back: bool = False) -> Edit:
+        """Check a change and make an edit of it; no link has a name: they are alike in a dimension."""
+        if path == RECORD:
+            raise self.no_switch(value)
+        if back or path.endswith(".up"):
+            hint = "change dim[N].bandwidth, or take ASTRA-sim 2.0's files"
+            where = path.removesuffix(".up")[:80]
+            raise InputError("a layer table's network has no single links", where=where, hint=hint)
         return edits.read_edit(path, value, self.run, self.about)
 
     def number(self, edit: Edit) -> float:

@@ -9,6 +9,7 @@ import numpy as np
 
 from astranb.engine.edits import Edit
 from astranb.engine.operations import EVERY, OperationEngine, recent
+from astranb.engine.protocol import Traits
 
 from . import tables as t
 from .about import about_of
@@ -16,6 +17,9 @@ from .paths import LayerPart, resolve
 from .run import LayerRun, condition_tables
 
 __all__ = ["LayerState"]
+
+UNITS = {"event": "events", "cycle": "turns", "operation": "ended", "phase": "phases", "pass": "passes"}
+"""The units of steps, and what counts them."""
 
 
 class LayerState(OperationEngine):
@@ -32,18 +36,10 @@ class LayerState(OperationEngine):
         The changes so far.
     """
 
-    units: ClassVar[Mapping[str, str]] = {
-        "event": "events",
-        "cycle": "turns",
-        "operation": "ended",
-        "phase": "phases",
-        "pass": "passes",
-    }
+    traits: ClassVar[Traits] = OperationEngine.traits._replace(units=UNITS)
     tracks: ClassVar[Sequence[str]] = ("compute", "communication", "waiting")
     not_kept: ClassVar[Sequence[str]] = (*t.FIXED, "points", "passed")
     not_simulated: ClassVar[Sequence[str]] = t.RECORDS
-    count_names = ("events", "turns", "ended", "phases", "passes", "now_ps")
-    collective = None
     ranks: ClassVar[int] = 1
     run: LayerRun
 

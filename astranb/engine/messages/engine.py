@@ -11,8 +11,9 @@ import numpy as np
 from astranb.core.errors import InputError
 from astranb.core.timesteps import NEVER
 from astranb.engine.breakpoints import Breakpoint, ConditionField
-from astranb.engine.edits import REROUTE, Edit, Parameter, no_other_routes, reroute_edit
+from astranb.engine.edits import RECORD, REROUTE, Edit, Parameter, no_other_routes, reroute_edit
 from astranb.engine.operations import TRACKS, Spans, recent, spans_of
+from astranb.engine.protocol import Inputs, Installed
 
 from . import flights, flows, inspection, ready_times, traffic
 from . import tables as t
@@ -25,7 +26,7 @@ from .link_ends import link_count, reverse_link
 from .paths import FIELDS, RunPart, field_of, resolve
 from .readers import READERS, RECORDED_WORDS
 from .reroute import closed_lanes, renamed, rerouted
-from .state import MessageState
+from .state import UNITS, MessageState
 from .why import explain_wait
 
 __all__ = ["MessageEngine"]
@@ -41,7 +42,7 @@ _PLACES = ("CPU", "GPU", "network", "network, in the background", "receives", "l
 class MessageEngine(MessageState):
     """A run of ASTRA-sim 2.0's workloads: operations, chunks of collectives, messages."""
 
-    traits: ClassVar = MessageState.traits._replace(event_kinds=tuple(EVENTS))
+    traits: ClassVar = MessageState.traits._replace(units=UNITS, event_kinds=tuple(EVENTS))
     stands_for: ClassVar[int] = 1
     field_names = FIELDS
     inspectors = inspection.INSPECTORS
@@ -95,7 +96,7 @@ class MessageEngine(MessageState):
         """An independent engine in the same state."""
         del record, show  # what is recorded is small
         return type(self)(
-            self.run.copy(), self.title, self.collective, self._about, self._base_ns, self.edits,
+            self.run.copy(), self.title, self.only, self._about, self._base_ns, self.edits,
             None if self.routed is None else self.routed.copy(),
         )  # fmt: skip
 
@@ -109,9 +110,9 @@ class MessageEngine(MessageState):
         """Simulate a few NPUs for all where they do the same and nothing is recorded."""
         return not (self.recording or self.edits) and self.run.finish_folded()
 
-    def install(self, points: Sequence[Breakpoint]) -> list[Breakpoint]:
+    def install(self, points: Sequence[Breakpoint]) -> Installed:
         """Write breakpoints into the machine; without any, it need not be made."""
-        return super().install(points) if points or self.run.made else []
+        return super().install(points) if points or self.run.made else Installed((), lambda: -1)
 
     def check(self, why: int) -> None:
         """Raise an error where no event is left before ``NEVER`` and a rank is not done."""
@@ -164,23 +165,28 @@ class MessageEngine(MessageState):
         """Return the parameters of an object with their values now."""
         return parameters(self.resolve(path), self.machine, self.edits) if path else []
 
-    def directions(self, link: str, *, both: bool) -> list[str]:
-        """A link's full path, and, if wanted, that of its other direction."""
+    def _other_direction(self, path: str) -> str:
+        """The same parameter of the other direction of a link."""
+        link, _, word = path.rpartition(".")
         place = self._named(link)
         if place.kind != "link":
             raise InputError(f"{place.path} is not a link", where="take_down", hint="write link[7]")
         if "->" in place.path:
             ends, hash_, lane = place.path.partition("#")
             a, _, b = ends.partition("->")
-            return [place.path, f"{b}->{a}{hash_}{lane}"] if both else [place.path]
-        back = reverse_link(self.machine, place.rows[0]) if both else -1
-        if both and back < 0:
+            return f"{b}->{a}{hash_}{lane}.{word}"
+        other = reverse_link(self.machine, place.rows[0])
+        if other < 0:
             hint = "name both ends: A->B; or take down each of the two"
             raise InputError("its other direction is not known", where=place.path, hint=hint)
-        return [place.path, f"link[{back}]"] if both else [place.path]
+        return f"link[{other}].{word}"
 
-    def read_edit(self, path: str, value: float | str | bool) -> Edit:
-        """Check a change and make an edit of it."""
+    def read_edit(self, path: str, value: float | str | bool, *, back: bool = False) -> Edit:
+        """Check a change and make an edit of it; ``back``: of the other direction of a link."""
+        if path == RECORD:
+            raise self.no_switch(value)
+        if back:
+            path = self._other_direction(path)
         if path == REROUTE:
             if self.routed is None:
                 raise no_other_routes(REROUTE)
@@ -286,9 +292,10 @@ class MessageEngine(MessageState):
             **({"job_links": lambda: traffic.job_links(self)} if self.jobs else {}),
         }
 
-    def made(self) -> dict[str, list[np.ndarray]]:
-        """Return the links of the infrastructure, if there is one."""
-        return {} if self.routed is None else {"the links of the infrastructure": [self.routed.fabric.links]}
+    def inputs(self) -> Inputs:
+        """Return the inputs by name, and the links of the infrastructure, if there is one."""
+        links = {} if self.routed is None else {"the links of the infrastructure": [self.routed.fabric.links]}
+        return super().inputs()._replace(made=links)
 
     def enter_tables(self, tables: Mapping[str, np.ndarray]) -> bool:
         """Continue from tables of another moment; what is known of the start is gathered before."""

@@ -38,7 +38,7 @@ class MessageInputs:
         """Return the inputs of an engine."""
         run = engine.run
         assert run.workload is not None  # noqa: S101 - only runs within other runs have none
-        return cls(run.workload, run.congestion, engine.collective, engine.recording)
+        return cls(run.workload, run.congestion, engine.only, engine.recording)
 
     def engine(self) -> MessageEngine:
         """Build the tables.

@@ -32,7 +32,7 @@ class MessageState(OperationEngine):
     run : Run
     title : str
         What runs.
-    collective : tuple of (str, int, int), optional
+    only : tuple of (str, int, int), optional
         The only collective that runs: its kind, size in bytes, and ranks.
     about : About, optional
         Gathered from the run unless given.
@@ -44,8 +44,6 @@ class MessageState(OperationEngine):
         Of an infrastructure, where there is no workload that has it.
     """
 
-    units: ClassVar[Mapping[str, str]] = UNITS
-    count_names = ("events", "turns", "ended", "delivered", "phases", "now_ps")
     places: ClassVar[Sequence[str]] = ()
     not_kept: ClassVar[Sequence[str]] = (
         *t.FIXED, "points", "passed", "flights", "drawn", "fold", "meeting", "last_use",
@@ -58,13 +56,13 @@ class MessageState(OperationEngine):
         self,
         run: Run,
         title: str = "workload",
-        collective: tuple[str, int, int] | None = None,
+        only: tuple[str, int, int] | None = None,
         about: About | None = None,
         base_ns: Any = None,
         edits: Sequence[Edit] = (),
         routed: RoutedLinks | None = None,
     ) -> None:
-        self.run, self.title, self.collective = run, title, collective
+        self.run, self.title, self.only = run, title, only
         network = None if run.workload is None else run.workload.network
         self.routed = RoutedLinks(network) if routed is None and isinstance(network, InfraNetwork) else routed
         self._about, self._base_ns = about, base_ns
@@ -99,7 +97,7 @@ class MessageState(OperationEngine):
             workload = self.run.workload
             assert workload is not None  # noqa: S101 - a folded run has one
             about = _about_of(few.machine, workload, fold.ranks)
-            self._few = type(self)(few, self.title, self.collective, about)
+            self._few = type(self)(few, self.title, self.only, about)
         return self._few, fold.npu
 
     @property
@@ -147,7 +145,7 @@ class MessageState(OperationEngine):
         return following * 1000 if following >= 0 else -1
 
     def count(self, name: str) -> int:
-        """Return one of :attr:`count_names`."""
+        """Return a count of :data:`UNITS`, or the time."""
         m = self.run.outline
         if name == "now_ps":
             return self.now_ps

@@ -15,11 +15,16 @@ from astranb.core.units import format_bytes, format_time
 from astranb.engine import breakpoints
 from astranb.engine.breakpoints import Breakpoint, ConditionField
 from astranb.engine.critical_path import CriticalPath
-from astranb.engine.edits import Edit
+from astranb.engine.edits import RECORD
 from astranb.engine.jobs import job_rows
 from astranb.engine.protocol import (
     Bound,
+    Breakdown,
+    Checks,
     CollectiveFacts,
+    Headline,
+    Inputs,
+    Installed,
     LastEvent,
     Readable,
     Replica,
@@ -63,13 +68,19 @@ _MOST_LINKS = 4
 
 
 class OperationEngine(OperationRun):
-    """Base of both engines of operations; see :class:`~.protocol.Engine`."""
+    """Base of both engines of operations; see :class:`~.protocol.Engine`.
+
+    Attributes
+    ----------
+    only : tuple of (str, int, int) or None
+        The only collective that runs: its kind, size in bytes, and ranks.
+    """
 
     fidelity: str = "analytical"
-    collective: tuple[str, int, int] | None
-    roundings = None
+    only: tuple[str, int, int] | None = None
     shortcut: Shortcut | None = None
     traits: ClassVar[Traits] = Traits(
+        units={},  # each of them has its own
         slice_events=131_072,
         replay_bytes=8,
         quick=True,
@@ -90,7 +101,6 @@ class OperationEngine(OperationRun):
             ("Links: time busy", "links", "busy_ps", True),
         ),
     )
-    count_names: ClassVar[Sequence[str]]
     field_names: ClassVar[Mapping[str, Mapping[str, Any]]]
     inspectors: ClassVar[Mapping[str, Callable[..., dict[str, Any]]]]
     example: ClassVar[str]
@@ -100,24 +110,31 @@ class OperationEngine(OperationRun):
     # Moving ------------------------------------------------------------------
 
     @property
-    def collective_facts(self) -> CollectiveFacts:
-        """The factor of the only collective's bus bandwidth."""
+    def collective(self) -> CollectiveFacts | None:
+        """The only collective that runs, and the factor of its bus bandwidth."""
         from astranb.collectives import COLLECTIVES
 
-        if self.collective is None:
-            return CollectiveFacts()
-        return CollectiveFacts(COLLECTIVES[self.collective[0]].busbw(self.collective[2]))
+        if self.only is None:
+            return None
+        kind, size, ranks = self.only
+        return CollectiveFacts(kind, size, ranks, COLLECTIVES[kind].busbw(ranks))
+
+    def checks(self) -> Checks:
+        """Return nothing: messages hold no numbers."""
+        return Checks()
 
     @abstractmethod
     def copy(self, *, record: bool = True, show: bool = False) -> Self:
         """An independent engine in the same state."""
 
-    def counts(self) -> dict[str, int]:
-        """Every count that moments are named by."""
-        return {name: self.count(name) for name in self.count_names}
+    @abstractmethod
+    def resize(self, sizes: Mapping[str, int]) -> None:
+        """Make the tables as long, in bytes, as they were at a checkpoint."""
 
-    def kept(self) -> dict[str, memoryview]:
+    def kept(self, sizes: Mapping[str, int] | None = None) -> dict[str, memoryview]:
         """Return the contents of a checkpoint: what changes, and what is recorded but not too long."""
+        if sizes is not None:
+            self.resize(sizes)
         return {
             name: memoryview(np.asarray(table).view(np.uint8).reshape(-1))  # type: ignore[arg-type]
             for name, table in self.machine._asdict().items()
@@ -137,46 +154,25 @@ class OperationEngine(OperationRun):
         """Hash everything simulated, and nothing that is only recorded (32 hex digits)."""
         return digest(self._simulated())
 
+    def no_switch(self, value: Any) -> InputError:
+        """Make the error for an edit of the recording: it lasts from the start on, or there is none."""
+        hint = f"make it with Simulation(..., record={value != 'off'})"
+        what = "the recording of a run of operations cannot be switched"
+        return InputError(what, where=RECORD, hint=hint)
+
     def rewinding(self) -> Callable[[], None]:
         """Do nothing: what is recorded goes back with the state."""
         return lambda: None
 
-    def recording_switched(self, *, on: bool) -> Edit | None:
-        """Raise InputError: a run of operations records from its start, or not at all.
-
-        Raises
-        ------
-        InputError
-            Always, unless it records as asked for.
-        """
-        if on == self.recording:
-            return None
-        hint = f"make it with Simulation(..., record={on})"
-        raise InputError("the recording of a run of operations cannot be switched", where="record", hint=hint)
-
-    def unrecorded(self, switches: Sequence[Edit]) -> list[tuple[int, int]]:
-        """All of the past, or nothing of it: the recording cannot be switched."""
-        del switches
-        return [] if self.recording or not self.now_ps else [(0, self.now_ps)]
-
     # Stopping ----------------------------------------------------------------
 
-    def install(self, points: Sequence[Breakpoint]) -> list[Breakpoint]:
-        """Write breakpoints into the machine; returns the breakpoint of each row."""
+    def install(self, points: Sequence[Breakpoint]) -> Installed:
+        """Write breakpoints into the machine."""
         owners = breakpoints.install(points, self.machine.points, self.owners)
         watch = self.machine.watch[0]
         watch.points = len(owners)
         watch.noting = watch.recording or len(owners) > 0
-        return owners
-
-    def hit(self) -> int:
-        """The row of the breakpoint that stopped the loop."""
-        return int(self.machine.watch[0].hit)
-
-    def reason(self, point: Breakpoint) -> tuple[str, str]:
-        """Where a breakpoint was hit, and what was found there."""
-        found = breakpoints.found_at(point, self.owners)
-        return point.object, found or ("" if point.at_ps is not None else self._narrate())
+        return Installed(owners, lambda: int(self.machine.watch[0].hit))
 
     def condition(self, text: str) -> Breakpoint:
         """Stop when a condition on a field becomes true."""
@@ -215,8 +211,7 @@ class OperationEngine(OperationRun):
         """Describe what was reported last."""
 
     @cached_property
-    def objects(self) -> Sequence[str]:
-        """Paths of all objects that are no part of another one."""
+    def _objects(self) -> Sequence[str]:
         ranks = (f"rank[{rank}]" for rank in range(self.ranks))
         return *ranks, *(f"dim[{dim}]" for dim in range(len(self.about.topology))), *self.others()
 
@@ -224,8 +219,10 @@ class OperationEngine(OperationRun):
     def others(self) -> Iterable[str]:
         """Paths of the objects beside ranks and dimensions that are no part of another one."""
 
-    def parts(self, path: str) -> Mapping[str, Iterable[str]]:
-        """Paths of the parts of one of :attr:`objects`, by their kinds."""
+    def parts(self, path: str = "") -> Mapping[str, Iterable[str]]:
+        """Paths of the parts of an object, by their kinds; of the whole run these are ``objects``."""
+        if not path:
+            return {"objects": self._objects}
         if not path.startswith("rank["):
             return {}
         rank = int(path[5:-1])
@@ -258,9 +255,13 @@ class OperationEngine(OperationRun):
         found.setdefault("in_flight_count", len(found["in_flight"]))
         return found
 
-    def last_event(self) -> LastEvent:
+    def last_event(self, point: Breakpoint | None = None) -> LastEvent:
         """Describe the last event; without a phase, because those of chunks overlap."""
-        return LastEvent(self._narrate(), self.concerned(), ("", 0, 0))
+        if point is None:
+            return LastEvent(self._narrate(), self.concerned(), ("", 0, 0))
+        found = breakpoints.found_at(point, self.owners)
+        text = found or ("" if point.at_ps is not None else self._narrate())
+        return LastEvent(text, point.object, ("", 0, 0))
 
     def _narrate(self) -> str:
         """Describe in one line what happened last."""
@@ -293,13 +294,27 @@ class OperationEngine(OperationRun):
             return {**found, "layers": reason}
         return {**found, "links": "a layer table's network has dimensions and no single links"}
 
-    def by_program(self, part: str, path: CriticalPath | None = None) -> Rows:
-        """Raise InputError: operations have no lines of a program, and their phases overlap."""
+    def time_by(self, what: str, path: CriticalPath | None = None) -> dict[str, Any]:
+        """Return columns: ``rank``, ``time_ps`` and a column in ps for each of the losses.
+
+        Raises
+        ------
+        InputError
+            By ``"line"`` or ``"phase"``: operations have no lines of a program, and their phases overlap.
+        """
         del path
-        if part == "line":
+        if what == "line":
             raise InputError(self.absent["lines"], where="by_line")
-        hint = "to_dataframe('phases') has each of them, critical_path() what took the time"
-        raise InputError("phases of chunks pass at the same time", where="by_phase", hint=hint)
+        if what == "phase":
+            hint = "to_dataframe('phases') has each of them, critical_path() what took the time"
+            raise InputError("phases of chunks pass at the same time", where="by_phase", hint=hint)
+        times = lost_times(self)
+        columns: dict[str, Any] = {
+            "rank": np.arange(len(times)),
+            "time_ps": np.full(len(times), self.time_ps),
+        }
+        names = [f"{name.replace(' ', '_')}_ps" for name in LOSSES]
+        return columns | dict(zip(names, times.T, strict=True))
 
     @property
     def jobs(self) -> Sequence[PlacedJob]:
@@ -316,15 +331,15 @@ class OperationEngine(OperationRun):
         rows = zip(*columns.values(), strict=True)
         return [{"rank": rank, **dict(zip(names, row, strict=True))} for rank, row in enumerate(rows)]
 
-    def breakdown(self) -> dict[str, float]:
-        """Fractions of all ranks' time; they add up to 1."""
+    def breakdown(self) -> Breakdown:
+        """Return the fractions of all ranks' time, and the busiest dimension."""
         parts = shares(self)
         total = max(1, int(parts["end"].sum()))
         sums = {name: int(parts[name].sum()) for name in ("compute", "exposed_comm", "memory", "idle")}
         late = int(late_ps(self).sum())
         if late:  # a part of the idle time that has a name of its own
             sums |= {"idle": sums["idle"] - late, "started late": late}
-        return {name: value / total for name, value in sums.items()}
+        return Breakdown("ranks", {name: value / total for name, value in sums.items()}, self._bound())
 
     @property
     def crowd(self) -> str:
@@ -333,7 +348,7 @@ class OperationEngine(OperationRun):
         count = self.ranks * alike
         return f"{count:,} rank{'' if count == 1 else 's'}{' (all alike)' if alike > 1 else ''}"
 
-    def bound(self) -> Bound | None:
+    def _bound(self) -> Bound | None:
         """The dimension whose bytes would take longest at its links' bandwidth."""
         if not self.recording:
             return None
@@ -344,12 +359,12 @@ class OperationEngine(OperationRun):
         dim = most["dimension"]
         return Bound(f"dim {dim} ({most['shape']})", f"dim[{dim}]", int(most["utilisation"] * self.time_ps))
 
-    def headline(self) -> list[str]:
-        """Return what ran on what, how much work it was, and what the breakdown is of."""
-        counts = {unit: self.count(field) for unit, field in self.units.items()}
+    def headline(self) -> Headline:
+        """Return what ran on what, and how much work it was."""
+        counts = {unit: self.count(field) for unit, field in self.traits.units.items()}
         last = "message" if "message" in counts else "phase"
         work = f"{counts['event']:,} events, {counts['operation']:,} operations, {counts[last]:,} {last}s"
-        return [f"{self.title}: {self.crowd} on {self.about.network}", work, "ranks"]
+        return Headline(f"{self.title}: {self.crowd} on {self.about.network}", work)
 
     def explain(self, path: CriticalPath | None) -> list[str]:
         """Explain where the time went: per rank, per dimension, and what had to wait for what."""
@@ -457,17 +472,6 @@ class OperationEngine(OperationRun):
         yield 0.0
         return self.critical_path()
 
-    def lost_time(self, per: str) -> dict[str, Any]:
-        """Columns: ``rank``, ``time_ps`` and a column in ps for each of the losses."""
-        del per
-        times = lost_times(self)
-        columns: dict[str, Any] = {
-            "rank": np.arange(len(times)),
-            "time_ps": np.full(len(times), self.time_ps),
-        }
-        names = [f"{name.replace(' ', '_')}_ps" for name in LOSSES]
-        return columns | dict(zip(names, times.T, strict=True))
-
     def buffers(self, most: int) -> dict[str, Any]:
         """Columns of the links for which most messages wait now; ``all`` is how many have any."""
         waiting, _ = self.queues(np.arange(len(self.link_graph().src)))
@@ -495,10 +499,6 @@ class OperationEngine(OperationRun):
 
     # Files -------------------------------------------------------------------
 
-    def made(self) -> dict[str, list[np.ndarray]]:
-        """Nothing: inputs are tables already, unless an engine says more."""
-        return {}
-
     def tables_now(self) -> dict[str, np.ndarray]:
         """Return all tables by name, those of the recording included."""
         return {name: np.asarray(table) for name, table in self.machine._asdict().items()}
@@ -514,10 +514,10 @@ class OperationEngine(OperationRun):
 
     # Comparing ---------------------------------------------------------------
 
-    def inputs(self) -> dict[str, Any]:
+    def inputs(self) -> Inputs:
         """Return the inputs by name."""
         given = {"workload": self.title, "ranks": self.ranks, "network": self.about.network}
-        return {**given, **self.config()}
+        return Inputs({**given, **self.config()})
 
     def compared(self) -> Mapping[str, tuple[str, Callable[[], Rows], tuple[str, ...]]]:
         """Tables by name: the key of a row, the rows, and the fields that are compared."""
@@ -584,4 +584,4 @@ class OperationEngine(OperationRun):
 
     def __repr__(self) -> str:
         """One line: what runs on what."""
-        return f"<{type(self).__name__} {self.headline()[0]}>"
+        return f"<{type(self).__name__} {self.headline().what}>"

@@ -66,15 +66,12 @@ class OperationRun(ABC):
         The time that questions are about, where that is later than the last event; else -1.
     title : str
         What runs.
-    collective : tuple of (str, int, int) or None
-        The only collective that runs: its kind, size in bytes, and ranks.
     """
 
     run: Any
     about: About
     edits: list[Edit]
     title: str
-    collective: tuple[str, int, int] | None
     as_of_ps: int = -1
 
     @property
@@ -86,11 +83,6 @@ class OperationRun(ABC):
     @abstractmethod
     def stands_for(self) -> int:
         """Number of ranks, which do the same at the same time, that each of them represents."""
-
-    @property
-    @abstractmethod
-    def units(self) -> Mapping[str, str]:
-        """The units of steps, and the count of each."""
 
     @property
     @abstractmethod
@@ -131,8 +123,8 @@ class OperationRun(ABC):
         """Numbers that the run was made with, by the names that people know."""
 
     @abstractmethod
-    def read_edit(self, path: str, value: Any) -> Edit:
-        """Check a change and make an edit of it."""
+    def read_edit(self, path: str, value: Any, *, back: bool = False) -> Edit:
+        """Check a change and make an edit of it; ``back``: of the other direction of a link."""
 
     @abstractmethod
     def number(self, edit: Edit) -> float:

@@ -249,7 +249,7 @@ def skew(
         for spread, mine in enumerate(starts)
     }
     return Skew(
-        f"{chosen[0].name} on {alone[0].engine.headline()[0].partition(' on ')[2].partition(',')[0]}",
+        f"{chosen[0].name} on {alone[0].engine.headline().what.partition(' on ')[2].partition(',')[0]}",
         distribution,
         seed,
         _names(chosen),

@@ -121,7 +121,11 @@ def description(words: Words) -> str:
         subject = subject_of(words)
     except AstranbError:
         return content_hash(words)
-    made = {name: value for name, value in subject.sim.engine.inputs().items() if name.startswith("network ")}
+    made = {
+        name: value
+        for name, value in subject.sim.engine.inputs().named.items()
+        if name.startswith("network ")
+    }
     return repr((subject.sim.state_hash(), subject.sim.fidelity, made, subject.failures))
 
 

@@ -37,7 +37,7 @@ def names_of(engine: CacheLineEngine) -> dict[str, Any]:
         "phases": list(engine.program.phase_names),
         "kinds": list(FLIGHT_KINDS),
         "states": list(SPAN_STATES),
-        "units": list(engine.units),
+        "units": list(engine.traits.units),
         "managed": engine.network.managed,
         "buffers": engine.network.buffers,
     }

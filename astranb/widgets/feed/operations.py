@@ -186,7 +186,7 @@ class OperationFeed(Feed):
             "counted": "operations done",
             "hint": "Click a rank, a message or an operation in a picture; or type a path.",
             "example": f"rank[{min(3, sim.ranks - 1)}].waiting > 0",
-            "units": list(sim.engine.units),
+            "units": list(sim.engine.traits.units),
             "alike": sim.engine.stands_for,
             "titles": {"exposed": "Layers"} if "layers" in sim.result.tables else {},
             "kinds": self.kinds,

@@ -77,4 +77,4 @@ def _done(engine: Any) -> float:
         ops = engine.machine.ops
         lines = max(1, int(ops["lines"].sum()))
         return 1.0 - min(int(ops["left"].sum()), lines) / lines
-    return float(engine.count(engine.units["operation"]) / max(1, engine.about.own))
+    return float(engine.count(engine.traits.units["operation"]) / max(1, engine.about.own))

@@ -60,7 +60,7 @@ def _facts_of(sim: Simulation) -> list[_Fact]:
                 exposed,
             ),
         ]
-    bound = sim.engine.bound()
+    bound = sim.engine.breakdown().bound
     if bound is not None and result.time_ps:
         share = bound.alone_ps / result.time_ps
         facts.append(("bandwidth bound", f"{share:.0%} of the time, {bound.name}", bound.path))

@@ -58,7 +58,7 @@ def test_every_table_can_be_had_at_any_moment():
 
 
 def test_of_many_operations_those_that_differ_most_are_shown(monkeypatch):
-    monkeypatch.setattr(sys.modules["astranb.sim.compare"], "_MOST_ROWS", 3)
+    monkeypatch.setattr(sys.modules["astranb.sim.comparison"], "_MOST_ROWS", 3)
     a, b = _pair()
     shown = next(one for one in anb.compare(a, b).shown() if one.key == "operation")
     rows = anb.compare(a, b).table("operations")

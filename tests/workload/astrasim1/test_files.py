@@ -483,7 +483,7 @@ def test_the_document_steps_through_it(capsys):
     assert "DATA_REORDER, conv0 FWD, conv1 FWD, conv2 FWD, conv2 IG, conv2 WG\n" in printed
     assert "stopped at a breakpoint (collective end of layer[conv2])" in printed
     assert "Layers whose collectives are waited for longest:" in printed
-    for words in (*FIELDS.values(), LayerEngine.units, ["layers"]):
+    for words in (*FIELDS.values(), LayerEngine.traits.units, ["layers"]):
         assert all(f"`{word}`" in text or f'"{word}"' in text for word in words if word not in SHARED)
 
 
