@@ -14,6 +14,7 @@ from astranb.engine.breakpoints import Breakpoint, ConditionField
 from astranb.engine.edits import RECORD, REROUTE, Edit, Parameter, no_other_routes, reroute_edit
 from astranb.engine.operations import TRACKS, Spans, recent, spans_of
 from astranb.engine.protocol import Inputs, Installed
+from astranb.workload.astrasim2 import Footprint, PlacedJob
 
 from . import flights, flows, inspection, ready_times, traffic
 from . import tables as t
@@ -282,6 +283,18 @@ class MessageEngine(MessageState):
     def track_spans(self) -> Spans:
         """The operations: a track is what they do."""
         return spans_of(self)
+
+    @property
+    def jobs(self) -> Sequence[PlacedJob]:
+        """The jobs that run, where there are several; of a folded run no tables are made to know."""
+        workload = self.run.workload
+        return self.about.jobs if workload is None else workload.jobs
+
+    @property
+    def footprint(self) -> Footprint | None:
+        """Memory of the workload's ranks, if it is known."""
+        workload = self.run.workload
+        return self.about.footprint if workload is None else workload.footprint
 
     def own_tables(self) -> dict[str, Callable[[], Any]]:
         """Collectives over their ranks, and links."""

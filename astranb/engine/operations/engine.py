@@ -33,7 +33,7 @@ from astranb.engine.protocol import (
     Traits,
 )
 from astranb.engine.what_if import Change
-from astranb.workload.astrasim2 import PlacedJob
+from astranb.workload.astrasim2 import Footprint, PlacedJob
 
 from .about import ALGORITHMS
 from .footprint import memory_table
@@ -285,7 +285,7 @@ class OperationEngine(OperationRun):
         names = ("lines", "blocks", "ops", "spans", "signals", "flights", "activity", "events")
         parts = ("issue_or_data_ps", "semaphore_ps", "fence_ps", "signal_ps", "blocks_idle_ps")
         found = dict.fromkeys((*names, *parts), reason)
-        if self.about.footprint is None:
+        if self.footprint is None:
             found["memory"] = "only steps of transformers, by messages, say what ranks hold in memory"
         if not self.recording:
             found["flows"] = "the run does not record its messages: make it with Simulation(..., record=True)"
@@ -320,6 +320,11 @@ class OperationEngine(OperationRun):
     def jobs(self) -> Sequence[PlacedJob]:
         """The jobs that run, where there are several."""
         return self.about.jobs
+
+    @property
+    def footprint(self) -> Footprint | None:
+        """Memory of the workload's ranks, if it is known."""
+        return self.about.footprint
 
     def per_rank(self) -> Rows:
         """A row a rank: its end and how its time divides.
@@ -417,7 +422,7 @@ class OperationEngine(OperationRun):
             "dimensions": lambda: [self.dimension(dim) for dim in range(len(self.about.topology))],
             "critical_path": lambda: self.critical_path().rows(),
             **({"jobs": lambda: job_rows(self.jobs, self.per_rank())} if self.jobs else {}),
-            **({"memory": lambda: memory_table(self)} if self.about.footprint else {}),
+            **({"memory": lambda: memory_table(self)} if self.footprint else {}),
             **self.own_tables(),
         }
         return {name: makers[name] for name in TABLES if name in makers}
