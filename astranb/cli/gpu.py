@@ -105,13 +105,13 @@ def _from(args: argparse.Namespace) -> Report:
 def _from_timings(args: argparse.Namespace) -> Report:
     """Fit what kernels achieve to timings of them."""
     from astranb.core.errors import InputError
-    from astranb.hardware import PRESETS, checked_name, gpu_named, read_gpu, write_device_file
+    from astranb.hardware import checked_name, gpu_named, read_gpu, write_device_file
     from astranb.workload.kernels import fitted_document, gpu_of_file
 
     if args.infra is not None:
         raise InputError("timings of kernels cross no links", where="--infra", hint="leave it out")
     like = gpu_named(args.like)
-    if like.name not in PRESETS:
+    if not like.shipped:
         raise InputError(f"{args.like} is not a shipped GPU", where="--like", hint="give the name of one")
     fit = gpu_of_file(args.file, like)
     name = checked_name(args.name or f"{like.name}-fitted", "--name")

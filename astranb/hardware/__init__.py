@@ -35,12 +35,12 @@ if TYPE_CHECKING:
     from .reader import device_file as device_file
     from .reader import device_names as device_names
     from .reader import is_file_name as is_file_name
+    from .reader import number_field as number_field
     from .reader import quantities as quantities
-    from .reader import quantity as quantity
     from .reader import read_device_file as read_device_file
     from .reader import read_section as read_section
+    from .reader import text_field as text_field
     from .reader import unit_of as unit_of
-    from .reader import words as words
     from .reader import write_device_file as write_device_file
 
 __getattr__, __dir__ = lazy(__name__)

@@ -9,8 +9,17 @@ from typing import Any, Final, TypeVar
 
 from astranb.core.errors import InputError, near
 
-from .parts import PARTS, GpuCosts, Host, Interconnect
-from .reader import Provenance, quantities, quantity, words
+from .parts import PARTS, GpuCosts, GpuLibrary, Host, Interconnect
+from .reader import (
+    MOST_BPS,
+    MOST_BYTES,
+    MOST_NS,
+    Provenance,
+    check_ranges,
+    number_field,
+    quantities,
+    text_field,
+)
 
 __all__ = ["PRECISIONS", "Gpu", "Preset"]
 
@@ -18,9 +27,6 @@ PRECISIONS: Final = ("bf16", "fp16", "fp8")
 """Numbers that matrices may have; fp8 has as many bits as its name says."""
 
 _MOST_PS: Final = 10**12
-_MOST_NS: Final = 10**9
-_MOST_BPS: Final = 10**16
-_MOST_BYTES: Final = 2**50
 _MOST_COUNT: Final = 10**6
 _CHANGED: Final = Provenance("assumed", "changed by the user")
 _Part = TypeVar("_Part")
@@ -70,6 +76,8 @@ class Gpu:
         As :attr:`host`, :attr:`interconnect` and :attr:`costs`, where they are known.
     own_machine : Preset, optional
         Its preset where that is not the shipped one of the same name.
+    shipped : bool
+        Whether its file is one of this package.
 
     Examples
     --------
@@ -80,31 +88,32 @@ class Gpu:
     """
 
     name: str
-    sms: int = quantity(1, 10**6, shared="machine.sms")
-    memory_Bps: int = quantity(1, _MOST_BPS, shared="machine.hbm_Bps")  # noqa: N815 - unit in the name
-    memory_bytes: int = quantity(2**20, _MOST_BYTES, shared="memory.usable_bytes")
-    peaks: Mapping[str, int] = quantity(10**9, 10**18, keys=PRECISIONS)
-    matrices: Mapping[str, float] = quantity(0.01, 1, whole=False, keys=PRECISIONS)
-    attention: float = quantity(0.01, 1, whole=False)
-    attention_back: float = quantity(0.01, 1, whole=False)
-    half_keys: int = quantity(0, 10**6)
-    stream: float = quantity(0.01, 1, whole=False)
-    feed: float = quantity(0.01, 1, whole=False)
-    kernel_ns: int = quantity(0, _MOST_NS)
-    decode_ns: int = quantity(0, _MOST_NS)
-    graph_ns: int = quantity(0, _MOST_NS, shared="machine.graph_ps")
-    stream_ns: int = quantity(0, _MOST_NS)
-    attention_2: float = quantity(0, 1, whole=False, default=0.0)
-    fp8_tiles: tuple[tuple[int, int, float], ...] = quantity(0, 2**20, columns=3, default=())
-    cluster: int = quantity(1, 16, default=1)
-    fitted: str = words("")
+    sms: int = number_field(1, 10**6, shared="machine.sms")
+    memory_Bps: int = number_field(1, MOST_BPS, shared="machine.hbm_Bps")  # noqa: N815 - unit in the name
+    memory_bytes: int = number_field(2**20, MOST_BYTES, shared="memory.usable_bytes")
+    peaks: Mapping[str, int] = number_field(10**9, 10**18, keys=PRECISIONS)
+    matrices: Mapping[str, float] = number_field(0.01, 1, whole=False, keys=PRECISIONS)
+    attention: float = number_field(0.01, 1, whole=False)
+    attention_back: float = number_field(0.01, 1, whole=False)
+    half_keys: int = number_field(0, 10**6)
+    stream: float = number_field(0.01, 1, whole=False)
+    feed: float = number_field(0.01, 1, whole=False)
+    kernel_ns: int = number_field(0, MOST_NS)
+    decode_ns: int = number_field(0, MOST_NS)
+    graph_ns: int = number_field(0, MOST_NS, shared="machine.graph_ps")
+    stream_ns: int = number_field(0, MOST_NS)
+    attention_2: float = number_field(0, 1, whole=False, default=0.0)
+    fp8_tiles: tuple[tuple[int, int, float], ...] = number_field(0, 2**20, columns=3, default=())
+    cluster: int = number_field(1, 16, default=1)
+    fitted: str = text_field("")
     own_host: Host | None = None
     own_interconnect: Interconnect | None = None
     own_costs: GpuCosts | None = None
     own_machine: Preset | None = None
+    shipped: bool = field(default=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Make the parts of a document's plain data."""
+        """Make the parts of a document's plain data, and check the numbers."""
         for name, made in PARTS.items():
             part: Any = getattr(self, f"own_{name}")
             if isinstance(part, Mapping):
@@ -113,6 +122,11 @@ class Gpu:
             object.__setattr__(self, "own_machine", Preset(**self.own_machine))
         tiles = tuple((int(rows), int(columns), part) for rows, columns, part in self.fp8_tiles)
         object.__setattr__(self, "fp8_tiles", tiles)
+        where = f"GPU {self.name!r}"
+        check_ranges(self, where)
+        if missing := {"bf16", *self.peaks} - self.peaks.keys() | self.peaks.keys() - self.matrices.keys():
+            hint = "give each precision in peaks and in matrices, bf16 always"
+            raise InputError(f"no number for {', '.join(sorted(missing))}", where=where, hint=hint)
 
     @property
     def peak_flops(self) -> int:
@@ -206,80 +220,91 @@ class Preset:
         ``SM`` or ``CU``, as the vendor says.
     like : str
         Shipped GPU that has what a file of this preset leaves out.
+    shipped : bool
+        Whether its numbers are those of a file of this package.
+    sold_bytes : int, optional
+        The memory as sold (:class:`GpuMemory`).
     kernels : Gpu, optional
         What its kernels achieve, for programs and models that compute.
+    library : GpuLibrary, optional
+        Properties by which collective libraries choose.
     sources : mapping of str to Provenance
         Where each number is from.
+    other_sources : mapping of str to Provenance
+        Where the numbers of the file's other sections are from, by ``section.number``.
     """
 
     name: str
-    sms: int = quantity(1, _MOST_COUNT)
-    issue_ps: int = quantity(1, _MOST_PS)
-    unroll: int = quantity(1, _MOST_COUNT)
-    max_outstanding: int = quantity(1, _MOST_COUNT)
-    warps_per_block: int = quantity(1, _MOST_COUNT)
-    blocks_per_sm: int = quantity(1, _MOST_COUNT)
-    noc_ps: int = quantity(0, _MOST_PS)
-    l2_slices: int = quantity(1, _MOST_COUNT)
-    l2_ps: int = quantity(0, _MOST_PS)
-    l2_Bps: int = quantity(0, _MOST_BPS)  # noqa: N815 - unit in the name
-    l2_bytes: int = quantity(0, _MOST_BYTES)
-    hbm_channels: int = quantity(1, _MOST_COUNT)
-    hbm_ps: int = quantity(0, _MOST_PS)
-    hbm_Bps: int = quantity(1, _MOST_BPS)  # noqa: N815
-    memory_bytes: int = quantity(1, _MOST_BYTES, shared="memory.usable_bytes")
-    warps_per_sm: int = quantity(1, _MOST_COUNT, default=64)
-    bulk_lines: int = quantity(1, _MOST_COUNT, default=1)
-    issue_lines: int = quantity(1, _MOST_COUNT, default=1)
-    access_lines: int = quantity(0, _MOST_COUNT, default=4)
-    l2_ways: int = quantity(1, _MOST_COUNT, default=16)
-    near_bytes: int = quantity(0, _MOST_BYTES, default=0)
-    far_ps: int = quantity(0, _MOST_PS, default=0)
-    atomic_ps: int = quantity(0, _MOST_PS, default=0)
-    row_bytes: int = quantity(1, _MOST_BYTES, default=1024)
-    row_miss_ps: int = quantity(0, _MOST_PS, default=0)
-    shared_bytes: int = quantity(1, _MOST_BYTES, default=65_536)
-    register_bytes: int = quantity(1, _MOST_BYTES, default=262_144)
-    fence_ps: int = quantity(0, _MOST_PS, default=0)
-    packet_ps: int = quantity(0, _MOST_PS, default=0)
-    launch_ps: int = quantity(0, _MOST_PS, default=0)
-    graph_ps: int = quantity(0, _MOST_PS, default=0)
-    engines: int = quantity(0, _MOST_COUNT, default=4)
-    engine_issue_ps: int = quantity(1, _MOST_PS, default=1000)
-    engine_outstanding: int = quantity(1, _MOST_COUNT, default=256)
-    engine_lines: int = quantity(1, _MOST_COUNT, default=8)
-    nics: int = quantity(1, _MOST_COUNT, default=1)
-    nic_issue_ps: int = quantity(1, _MOST_PS, default=1000)
-    nic_outstanding: int = quantity(1, _MOST_COUNT, default=256)
-    nic_lines: int = quantity(1, _MOST_COUNT, default=32)
-    nic_header_bytes: int = quantity(0, _MOST_BYTES, default=42)
-    nic_post_ps: int = quantity(0, _MOST_PS, default=1_000_000)
-    line_bytes: int = quantity(1, _MOST_BYTES, default=128)
-    header_bytes: int = quantity(0, _MOST_BYTES, default=16)
-    max_payload: int = quantity(1, 2**30, default=128)
-    signal_bytes: int = quantity(1, _MOST_BYTES, default=16)
-    multimem_percent: int = quantity(1, 100, default=100)
-    columns: int = quantity(0, _MOST_COUNT, default=0)
-    rows: int = quantity(0, _MOST_COUNT, default=0)
-    ports: int = quantity(0, _MOST_COUNT, default=0)
-    chip_Bps: int = quantity(0, _MOST_BPS, default=0)  # noqa: N815
-    chip_ps: int = quantity(0, _MOST_PS, default=0)
+    sms: int = number_field(1, _MOST_COUNT)
+    issue_ps: int = number_field(1, _MOST_PS)
+    unroll: int = number_field(1, _MOST_COUNT)
+    max_outstanding: int = number_field(1, _MOST_COUNT)
+    warps_per_block: int = number_field(1, _MOST_COUNT)
+    blocks_per_sm: int = number_field(1, _MOST_COUNT)
+    noc_ps: int = number_field(0, _MOST_PS)
+    l2_slices: int = number_field(1, _MOST_COUNT)
+    l2_ps: int = number_field(0, _MOST_PS)
+    l2_Bps: int = number_field(0, MOST_BPS)  # noqa: N815 - unit in the name
+    l2_bytes: int = number_field(0, MOST_BYTES)
+    hbm_channels: int = number_field(1, _MOST_COUNT)
+    hbm_ps: int = number_field(0, _MOST_PS)
+    hbm_Bps: int = number_field(1, MOST_BPS)  # noqa: N815
+    memory_bytes: int = number_field(1, MOST_BYTES, shared="memory.usable_bytes")
+    warps_per_sm: int = number_field(1, _MOST_COUNT, default=64)
+    bulk_lines: int = number_field(1, _MOST_COUNT, default=1)
+    issue_lines: int = number_field(1, _MOST_COUNT, default=1)
+    access_lines: int = number_field(0, _MOST_COUNT, default=4)
+    l2_ways: int = number_field(1, _MOST_COUNT, default=16)
+    near_bytes: int = number_field(0, MOST_BYTES, default=0)
+    far_ps: int = number_field(0, _MOST_PS, default=0)
+    atomic_ps: int = number_field(0, _MOST_PS, default=0)
+    row_bytes: int = number_field(1, MOST_BYTES, default=1024)
+    row_miss_ps: int = number_field(0, _MOST_PS, default=0)
+    shared_bytes: int = number_field(1, MOST_BYTES, default=65_536)
+    register_bytes: int = number_field(1, MOST_BYTES, default=262_144)
+    fence_ps: int = number_field(0, _MOST_PS, default=0)
+    packet_ps: int = number_field(0, _MOST_PS, default=0)
+    launch_ps: int = number_field(0, _MOST_PS, default=0)
+    graph_ps: int = number_field(0, _MOST_PS, default=0)
+    engines: int = number_field(0, _MOST_COUNT, default=4)
+    engine_issue_ps: int = number_field(1, _MOST_PS, default=1000)
+    engine_outstanding: int = number_field(1, _MOST_COUNT, default=256)
+    engine_lines: int = number_field(1, _MOST_COUNT, default=8)
+    nics: int = number_field(1, _MOST_COUNT, default=1)
+    nic_issue_ps: int = number_field(1, _MOST_PS, default=1000)
+    nic_outstanding: int = number_field(1, _MOST_COUNT, default=256)
+    nic_lines: int = number_field(1, _MOST_COUNT, default=32)
+    nic_header_bytes: int = number_field(0, MOST_BYTES, default=42)
+    nic_post_ps: int = number_field(0, _MOST_PS, default=1_000_000)
+    line_bytes: int = number_field(1, MOST_BYTES, default=128)
+    header_bytes: int = number_field(0, MOST_BYTES, default=16)
+    max_payload: int = number_field(1, 2**30, default=128)
+    signal_bytes: int = number_field(1, MOST_BYTES, default=16)
+    multimem_percent: int = number_field(1, 100, default=100)
+    columns: int = number_field(0, _MOST_COUNT, default=0)
+    rows: int = number_field(0, _MOST_COUNT, default=0)
+    ports: int = number_field(0, _MOST_COUNT, default=0)
+    chip_Bps: int = number_field(0, MOST_BPS, default=0)  # noqa: N815
+    chip_ps: int = number_field(0, _MOST_PS, default=0)
     sm_word: str = "SM"
     like: str = field(default="", compare=False)
+    shipped: bool = field(default=False, compare=False)
+    sold_bytes: int | None = field(default=None, compare=False)
     kernels: Gpu | None = field(default=None, compare=False)
+    library: GpuLibrary | None = field(default=None, compare=False)
     sources: Mapping[str, Provenance] = field(default_factory=dict, compare=False)
+    other_sources: Mapping[str, Provenance] = field(default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
         """Check the numbers; those of a saved run come as plain data."""
-        for name, what in quantities(Preset).items():
-            value = getattr(self, name)
-            if value < what.low:
-                least = f"be at least {what.low}" if what.low else "not be negative"
-                raise InputError(f"{name} must {least}, got {value}", where=self._where)
+        check_ranges(self, self._where)
         if isinstance(self.kernels, Mapping):
             object.__setattr__(self, "kernels", Gpu(**self.kernels))
-        known = {name: Provenance(*one) for name, one in self.sources.items()}
-        object.__setattr__(self, "sources", known)
+        if isinstance(self.library, Mapping):
+            object.__setattr__(self, "library", GpuLibrary(**self.library))
+        for field_name in ("sources", "other_sources"):
+            known = {name: Provenance(*one) for name, one in getattr(self, field_name).items()}
+            object.__setattr__(self, field_name, known)
         if self.warps_per_block > self.warps_per_sm:
             raise InputError(
                 f"a block of {self.warps_per_block} warps does not fit on an {self.sm_word}",
@@ -327,7 +352,7 @@ class Preset:
             if isinstance(value, bool) or not isinstance(value, int):
                 raise InputError(f"{name} must be a whole number, got {value!r}", where=self._where)
         sources = {**self.sources, **dict.fromkeys(changes, _CHANGED)}
-        return dataclasses.replace(self, **changes, sources=sources)  # type: ignore[arg-type]
+        return dataclasses.replace(self, shipped=False, **changes, sources=sources)  # type: ignore[arg-type]
 
     def coalesced(self, lines: int) -> Preset:
         """Return a preset that sends several consecutive lines as one request: faster, but not exact.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -19,6 +19,7 @@ from .reader import (
     Provenance,
     device_file,
     device_names,
+    inherited_numbers,
     is_file_name,
     quantities,
     read_device_file,
@@ -65,23 +66,32 @@ _One = TypeVar("_One")
 
 @dataclass(frozen=True)
 class GpuDevice:
-    """All that the file of a GPU says.
+    """All that the file of a GPU says; it is read when it is asked for.
 
     Attributes
     ----------
-    file : DeviceFile
-    like : str
-        Name of the shipped GPU that has the numbers which a person's own file leaves out, or its own name if
-        it is shipped.
+    path : Path
+    shipped : bool
+        Whether the file is one of this package.
     """
 
-    file: DeviceFile
-    like: str
+    path: Path
+    shipped: bool = False
+
+    @cached_property
+    def file(self) -> DeviceFile:
+        """The document, with what it has of the GPU that it is like."""
+        return read_device_file(self.path, "gpus", SECTIONS, _WORDS, _ADVICE)
 
     @property
     def name(self) -> str:
         """Name of the GPU."""
         return self.file.name
+
+    @property
+    def like(self) -> str:
+        """Name of the shipped GPU that has the numbers which a person's own file leaves out, or its own."""
+        return self.name if self.shipped else self.file.root.get("like", "").text()
 
     @cached_property
     def memory(self) -> GpuMemory:
@@ -96,26 +106,33 @@ class GpuDevice:
     @cached_property
     def kernels(self) -> Gpu:
         """Numbers for models: peaks, parts of them that kernels achieve, host, links, costs."""
-        parts: dict[str, Any] = {
-            f"own_{name}": self.file.make(name, made)
-            for name, made in PARTS.items()
-            if name in self.file.sections
-        }
-        found = self.file.make("kernels", Gpu, name=self.name, **parts)
-        if self.like == self.name:  # shipped
+        parts = {f"own_{name}": self.section(name) for name in PARTS if name in self.file.sections}
+        found = self.file.make("kernels", Gpu, name=self.name, shipped=self.shipped, **parts)
+        if self.shipped:
             return found
-        fitted = found.fitted or (f"like those of {self.like}" if self.like else "")
-        machine = self._machine if "machine" in self.file.sections else None
-        return replace(found, fitted=fitted, own_machine=machine)
+        machine = self.machine if "machine" in self.file.sections else None
+        return replace(found, fitted=found.fitted or _like(self.like), own_machine=machine)
 
     @cached_property
     def preset(self) -> Preset:
         """Numbers for simulations by cache lines."""
-        kernels = replace(self.kernels, own_machine=None) if "kernels" in self.file.sections else None
-        return replace(self._machine, kernels=kernels)
+        sections = self.file.sections
+        return replace(
+            self.machine,
+            kernels=replace(self.kernels, own_machine=None) if "kernels" in sections else None,
+            library=self.library if "library" in sections else None,
+            sold_bytes=sections["memory"].values.get("sold_bytes"),
+            other_sources={
+                f"{section}.{number}": origin
+                for section, given in sections.items()
+                if section != "machine"
+                for number, origin in given.origins.items()
+            },
+        )
 
     @cached_property
-    def _machine(self) -> Preset:
+    def machine(self) -> Preset:
+        """As :attr:`preset`, with the numbers of section ``machine`` only."""
         known = dict.fromkeys(quantities(Preset), _DEFAULT)
         if "machine" in self.file.sections:
             known |= self.file.sections["machine"].origins
@@ -127,14 +144,32 @@ class GpuDevice:
             name=self.name,
             sm_word=self.file.texts["sm_word"],
             like=self.like,
+            shipped=self.shipped,
             sources=known,
         )
 
+    def section(self, name: str) -> Any:
+        """Make the dataclass of a section, one of :data:`SECTIONS`.
+
+        Raises
+        ------
+        InputError
+            The section or one of its numbers is missing, or the numbers do not fit together.
+        """
+        return self.file.make(name, SECTIONS[name]) if name in PARTS else getattr(self, name)
+
     def rows(self) -> Iterator[dict[str, Any]]:
-        """Yield every number with its section, unit, kind and source."""
+        """Yield every number with its section, unit, kind and source.
+
+        Raises
+        ------
+        InputError
+            A section is not whole.
+        """
         for section, schema in SECTIONS.items():
             if section not in self.file.sections:
                 continue
+            self.section(section)  # reports missing numbers
             values, origins = self.file.sections[section]
             defaults = {one.name: one.default for one in fields(schema)}
             for number, what in quantities(schema).items():
@@ -155,14 +190,21 @@ def _names() -> list[str]:
     return sorted(device_names("gpus"), key=lambda name: (name != DEFAULT_GPU, name))
 
 
-GPU_FILES: Final[Registry[str, Path]] = Registry(
+def _plugged(path: str | Path) -> GpuDevice:
+    """Read the file of a plug-in whole, so that what is wrong is known when it is loaded."""
+    found = GpuDevice(Path(path))
+    list(found.rows())
+    return found
+
+
+GPU_FILES: Final[Registry[str, GpuDevice]] = Registry(
     "presets",
-    Path,
-    lambda path: path.stem,
-    {name: device_file("gpus", name) for name in _names()},
-    read=Path,
+    GpuDevice,
+    lambda device: device.name,
+    {name: GpuDevice(device_file("gpus", name), shipped=True) for name in _names()},
+    read=_plugged,
 )
-"""The files of GPUs by name, those of plug-ins too."""
+"""GPUs by name, those of plug-ins too."""
 
 
 def read_gpu(name: str | Path) -> GpuDevice:
@@ -184,19 +226,17 @@ def read_gpu(name: str | Path) -> GpuDevice:
     GpuMemory(sold_bytes=80000000000, usable_bytes=85520809984)
     """
     long = SHORT_NAMES.get(str(name), str(name))
-    if not is_file_name(name) and GPU_FILES.plugin(long) is not None:
-        name = GPU_FILES[long]
     if is_file_name(name):
-        file = read_device_file(name, "gpus", SECTIONS, _WORDS, _ADVICE)
-        like = file.root.get("like", "").text()
-        return GpuDevice(file, like)
-    return _shipped(long)
+        found = GpuDevice(Path(name))
+        _ = found.file  # what is wrong with it is reported here
+        return found
+    if long not in GPU_FILES:
+        hint = f"{near(str(name), GPU_FILES)}; or give a file, for example my-gpu.yaml"
+        raise InputError(f"unknown GPU {str(name)[:40]!r}", hint=hint)
+    return GPU_FILES[long]
 
 
-@cache
-def _shipped(name: str) -> GpuDevice:
-    path = device_file("gpus", name)
-    return GpuDevice(read_device_file(path, "gpus", SECTIONS, _WORDS), name)
+_SHIPPED: Final = GPU_FILES.own()
 
 
 class _Gpus(Mapping[str, _One]):
@@ -206,13 +246,13 @@ class _Gpus(Mapping[str, _One]):
         self._section, self._attribute = section, attribute
 
     def __getitem__(self, name: str) -> _One:
-        if name not in device_names("gpus") or self._section not in _shipped(name).file.sections:
+        if name not in _SHIPPED or self._section not in _SHIPPED[name].file.sections:
             raise KeyError(name)
-        found: _One = getattr(_shipped(name), self._attribute)
+        found: _One = getattr(_SHIPPED[name], self._attribute)
         return found
 
     def __iter__(self) -> Iterator[str]:
-        return (name for name in _names() if self._section in _shipped(name).file.sections)
+        return (name for name, device in _SHIPPED.items() if self._section in device.file.sections)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -225,22 +265,9 @@ GPUS: Final[Mapping[str, Gpu]] = _Gpus("kernels", "kernels")
 """The shipped GPUs whose kernels models know, by name."""
 
 
-class _ShortNames(Mapping[str, str]):
-    def __getitem__(self, short: str) -> str:
-        return self._known[short]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._known)
-
-    def __len__(self) -> int:
-        return len(self._known)
-
-    @cached_property
-    def _known(self) -> dict[str, str]:
-        return {name.removesuffix("-sxm"): name for name in device_names("gpus") if name.endswith("-sxm")}
-
-
-SHORT_NAMES: Final[Mapping[str, str]] = _ShortNames()
+SHORT_NAMES: Final[Mapping[str, str]] = {
+    name.removesuffix("-sxm"): name for name in device_names("gpus") if name.endswith("-sxm")
+}
 """Names without their socket, which every command takes too: ``h100`` is ``h100-sxm``."""
 
 
@@ -280,46 +307,59 @@ def gpu_named(name: str | Path) -> Gpu:
     """
     long = SHORT_NAMES.get(str(name), str(name))
     if not is_file_name(name) and long not in GPUS and GPU_FILES.plugin(long) is None:
-        hint = f"{near(str(name), GPUS)}; or give a file with a section 'kernels'"
+        known = [*GPUS, *(one.name for one in GPU_FILES.plugins())]
+        hint = f"{near(str(name), known)}; or give a file with a section 'kernels'"
         raise InputError(f"no GPU {str(name)[:40]!r} for a model", where="gpu", hint=hint)
     return read_gpu(name).kernels
 
 
-def preset_document(preset: Preset) -> dict[str, Any]:
-    """Return a preset as the document of a GPU's file; numbers of models are those of the GPU it is like."""
+def _like(name: str) -> str:
+    """Return the fit of kernels whose own file says nothing of it."""
+    return f"like those of {name}" if name else ""
 
-    def entry(value: Any, number: str) -> Any:
-        known = preset.sources.get(number)
+
+def preset_document(preset: Preset) -> dict[str, Any]:
+    """Return a preset as the document of a GPU's file.
+
+    Sections other than ``machine`` have the numbers that are not those of the GPU that it is like.
+    """
+
+    def entry(value: Any, known: Provenance | None) -> Any:
+        value = dict(value) if isinstance(value, Mapping) else value
         return value if known is None else {"value": value, "kind": known.kind, "source": known.source}
 
-    machine = {n: entry(getattr(preset, n), n) for n, what in quantities(Preset).items() if not what.shared}
-    usable = entry(preset.memory_bytes, "memory_bytes")
-    memory = {"usable_bytes": usable} if preset.like else {"sold_bytes": usable, "usable_bytes": usable}
+    own = [number for number, what in quantities(Preset).items() if not what.shared]
+    machine = {number: entry(getattr(preset, number), preset.sources.get(number)) for number in own}
+    usable = entry(preset.memory_bytes, preset.sources.get("memory_bytes"))
+    memory = {} if preset.like else {"sold_bytes": usable}
+    if preset.sold_bytes is not None:
+        both = GpuMemory(preset.sold_bytes, preset.memory_bytes)
+        memory |= {number: entry(*one) for number, one in _changed(preset, "memory", both)}
     found: dict[str, Any] = {"format": GPU_FORMAT, "version": 1, "name": preset.name}
     found |= {"like": preset.like} if preset.like else {}
-    found |= {"sm_word": preset.sm_word, "memory": memory, "machine": machine}
-    if preset.kernels is not None:
-        base = GPUS.get(preset.like)
-        for name in ("kernels", *PARTS):
-            own, usual = (
-                one if name == "kernels" else getattr(one, f"own_{name}", None)
-                for one in (preset.kernels, base)
-            )
-            if changed := _changed(own, usual, name):
-                found[name] = changed
+    found |= {"sm_word": preset.sm_word, "memory": memory | {"usable_bytes": usable}, "machine": machine}
+    kernels = preset.kernels
+    parts = {name: getattr(kernels, f"own_{name}", None) for name in PARTS}
+    for section, part in {"kernels": kernels, **parts, "library": preset.library}.items():
+        if changed := {number: entry(*one) for number, one in _changed(preset, section, part)}:
+            found[section] = changed
     return found
 
 
-def _changed(part: Any, usual: Any, section: str) -> dict[str, Any]:
-    """Return the numbers of a section that are not those of another GPU."""
-    if part is None:
-        return {}
-    values = {n: getattr(part, n) for n, what in quantities(SECTIONS[section]).items() if not what.shared}
-    return {
-        name: dict(value) if isinstance(value, Mapping) else value
-        for name, value in values.items()
-        if usual is None or value != getattr(usual, name)
-    }
+def _changed(preset: Preset, section: str, part: Any) -> Iterator[tuple[str, tuple[Any, Provenance | None]]]:
+    """Yield the numbers of a section, with their origins, that are not those of the GPU that it is like."""
+    base = _SHIPPED.get(preset.like)
+    given = base.file.sections.get(section) if base and part is not None else None
+    usual = base.section(section) if base and given else None
+    inherited = inherited_numbers(base.file, section).origins if base and given else {}
+    defaults = {one.name: one.default for one in fields(SECTIONS[section])}
+    for number, what in quantities(SECTIONS[section]).items() if part is not None else ():
+        value, origin = getattr(part, number), preset.other_sources.get(f"{section}.{number}")
+        theirs = (None, inherited.get(number), given.origins.get(number) if given else None)
+        same = value == (getattr(usual, number) if usual else defaults[number])
+        if what.shared or (same and origin in theirs) or (what.text and value == _like(preset.like)):
+            continue
+        yield number, (value, origin if same or origin not in theirs else None)
 
 
 def write_preset(preset: Preset, path: str | Path) -> None:

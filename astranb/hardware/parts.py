@@ -7,13 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from .reader import quantity, words
+from .reader import MOST_BPS, MOST_BYTES, MOST_NS, check_ranges, number_field, text_field
 
 __all__ = ["PARTS", "GpuCosts", "GpuLibrary", "GpuMemory", "Host", "Interconnect"]
-
-_MOST_BPS: Final = 10**16
-_MOST_BYTES: Final = 2**50
-_MOST_NS: Final = 10**9
 
 
 @dataclass(frozen=True)
@@ -29,8 +25,12 @@ class GpuMemory:
         fidelity.
     """
 
-    sold_bytes: int = quantity(2**20, _MOST_BYTES)
-    usable_bytes: int = quantity(2**20, _MOST_BYTES)
+    sold_bytes: int = number_field(2**20, MOST_BYTES)
+    usable_bytes: int = number_field(2**20, MOST_BYTES)
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        check_ranges(self, "memory of a GPU")
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,11 @@ class GpuLibrary:
         NVIDIA's, times ten: 90 for Hopper; 0 for AMD.
     """
 
-    compute_capability: int = quantity(0, 999)
+    compute_capability: int = number_field(0, 999)
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        check_ranges(self, "library of a GPU")
 
 
 @dataclass(frozen=True)
@@ -60,9 +64,13 @@ class GpuCosts:
         Its price, with its share of a server.
     """
 
-    peak_W: float = quantity(0, 1e5, whole=False)  # noqa: N815 - unit in the name
-    idle_part: float = quantity(0, 1, whole=False)
-    gpu_dollars: float = quantity(0, 1e9, whole=False)
+    peak_W: float = number_field(0, 1e5, whole=False)  # noqa: N815 - unit in the name
+    idle_part: float = number_field(0, 1, whole=False)
+    gpu_dollars: float = number_field(0, 1e9, whole=False)
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        check_ranges(self, "costs of a GPU")
 
 
 @dataclass(frozen=True)
@@ -87,10 +95,14 @@ class Host:
     800.0
     """
 
-    link_Bps: int = quantity(1, _MOST_BPS)  # noqa: N815 - unit in the name
-    memory_Bps: int = quantity(1, _MOST_BPS)  # noqa: N815
-    achieved: float = quantity(0.01, 1, whole=False)
-    text: str = words("")
+    link_Bps: int = number_field(1, MOST_BPS)  # noqa: N815 - unit in the name
+    memory_Bps: int = number_field(1, MOST_BPS)  # noqa: N815
+    achieved: float = number_field(0.01, 1, whole=False)
+    text: str = text_field("")
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        check_ranges(self, "host of a GPU")
 
     def update_ns(self, sent: int, size: int) -> float:
         """Return the time of an update: copy gradients there, optimize, copy parameters back, in sequence.
@@ -134,16 +146,20 @@ class Interconnect:
     ((190000000000, 1300), (335000000000, 6000))
     """
 
-    per_node: int = quantity(1, 2**20)
-    inside_Bps: int = quantity(1, _MOST_BPS)  # noqa: N815 - unit in the name
-    between_Bps: int = quantity(1, _MOST_BPS)  # noqa: N815
-    inside_ns: int = quantity(0, _MOST_NS)
-    between_ns: int = quantity(0, _MOST_NS)
-    inside_peak_Bps: int = quantity(1, _MOST_BPS)  # noqa: N815
-    between_peak_Bps: int = quantity(1, _MOST_BPS)  # noqa: N815
-    few_steps_Bps: int = quantity(1, _MOST_BPS)  # noqa: N815
-    large_ns: int = quantity(0, _MOST_NS)
-    text: str = words("")
+    per_node: int = number_field(1, 2**20)
+    inside_Bps: int = number_field(1, MOST_BPS)  # noqa: N815 - unit in the name
+    between_Bps: int = number_field(1, MOST_BPS)  # noqa: N815
+    inside_ns: int = number_field(0, MOST_NS)
+    between_ns: int = number_field(0, MOST_NS)
+    inside_peak_Bps: int = number_field(1, MOST_BPS)  # noqa: N815
+    between_peak_Bps: int = number_field(1, MOST_BPS)  # noqa: N815
+    few_steps_Bps: int = number_field(1, MOST_BPS)  # noqa: N815
+    large_ns: int = number_field(0, MOST_NS)
+    text: str = text_field("")
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        check_ranges(self, "interconnect of a GPU")
 
     def all_reduce(self, size: int, ranks: int) -> tuple[int, int]:
         """Return bandwidth and time of a step with which an all-reduce inside a node is faster.

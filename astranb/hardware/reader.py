@@ -1,8 +1,8 @@
 """Device files: sections of numbers, each with its unit, range, source and kind.
 
-A dataclass is the schema of a section: its fields are made by :func:`quantity` and :func:`words`. A file
-holds for each number its value, how it is known (:data:`KINDS`) and from where. Numbers that it leaves out
-are those of the device that ``like`` names.
+A dataclass is the schema of a section: its fields are made by :func:`number_field` and :func:`text_field`.
+A file holds for each number its value, how it is known (:data:`KINDS`) and from where. Numbers that it
+leaves out are those of the device that ``like`` names.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -23,21 +24,26 @@ from astranb.core.units import bandwidth_Bps, size_bytes, time_ps
 
 __all__ = [
     "KINDS",
+    "MOST_BPS",
+    "MOST_BYTES",
+    "MOST_NS",
     "DeviceFile",
     "GivenNumbers",
     "Provenance",
     "Quantity",
     "check_header",
+    "check_ranges",
     "checked_name",
     "device_file",
     "device_names",
+    "inherited_numbers",
     "is_file_name",
+    "number_field",
     "quantities",
-    "quantity",
     "read_device_file",
     "read_section",
+    "text_field",
     "unit_of",
-    "words",
     "write_device_file",
 ]
 
@@ -52,7 +58,12 @@ _UNITS: Final = {
     "_ps": "ps", "_ns": "ns", "_Bps": "B/s", "_bytes": "B", "payload": "B", "_W": "W", "_percent": "%",
     "_dollars": "$",
 }  # fmt: skip
-_MOST_BYTES: Final = 1 << 20
+MOST_BPS: Final = 10**16
+MOST_BYTES: Final = 2**50
+MOST_NS: Final = 10**9
+"""The largest bandwidth, size and time of a device."""
+
+_MOST_FILE_BYTES: Final = 1 << 20
 _Numbers = TypeVar("_Numbers")
 
 
@@ -106,7 +117,7 @@ class Quantity:
     required: bool = True
 
 
-def quantity(
+def number_field(
     low: float,
     high: float,
     *,
@@ -132,7 +143,7 @@ def quantity(
     return field(default=default, metadata={_METADATA: what})
 
 
-def words(default: Any = dataclasses.MISSING) -> Any:
+def text_field(default: Any = dataclasses.MISSING) -> Any:
     """Declare a text of a section."""
     return field(
         default=default, metadata={_METADATA: Quantity(text=True, required=default is dataclasses.MISSING)}
@@ -147,6 +158,52 @@ def quantities(schema: type) -> dict[str, Quantity]:
     return {
         one.name: one.metadata[_METADATA] for one in dataclasses.fields(schema) if _METADATA in one.metadata
     }
+
+
+def check_ranges(found: Any, where: str) -> None:
+    """Check the numbers of a section's dataclass, which may be made without a file.
+
+    Parameters
+    ----------
+    found : Any
+        Of a dataclass whose fields are made by :func:`number_field` and :func:`text_field`.
+    where : str
+        The device, for errors.
+
+    Raises
+    ------
+    InputError
+        A number is out of range, of another type or of an unknown key.
+    """
+    for name, what in quantities(type(found)).items():
+        value = getattr(found, name)
+        if what.text:
+            if not isinstance(value, str):
+                raise InputError(f"{name} must be a text, got {value!r:.40}", where=where)
+        elif what.keys:
+            unknown = [key for key in value if key not in what.keys]
+            if unknown or not value:
+                problem = f"{name} has {unknown[0]!r:.40}" if unknown else f"{name} is empty"
+                raise InputError(problem, where=where, hint=f"take {', '.join(what.keys)}")
+            for key, one in value.items():
+                _check_range(one, what, f"{name}.{key}", where)
+        elif what.columns:
+            for one in (one for row in value for one in row):
+                _check_range(one, what, name, where)
+        else:
+            _check_range(value, what, name, where)
+
+
+def _check_range(value: Any, what: Quantity, name: str, where: str) -> None:
+    """Check one number; those of tables may be whole or not."""
+    whole = what.whole and not what.columns
+    wanted: type = Integral if whole else Real
+    if isinstance(value, bool) or not isinstance(value, wanted):
+        sort = "whole number" if whole else "number"
+        raise InputError(f"{name} must be a {sort}, got {value!r:.40}", where=where)
+    if not what.low <= value <= what.high:
+        hint = f"take {what.low} to {what.high}"
+        raise InputError(f"{name} is out of range: {value!r:.40}", where=where, hint=hint)
 
 
 def unit_of(name: str) -> str:
@@ -221,6 +278,9 @@ class DeviceFile:
                 found = self.sections[other].values if other in self.sections else {}
                 if number in found:
                     in_ns = name.endswith("_ns") and number.endswith("_ps")
+                    if in_ns and found[number] % 1000:
+                        problem = f"{what.shared}: {found[number]} ps are no whole number of ns"
+                        raise self.root.error(problem, f"{section} needs it: round it")
                     shared[name] = found[number] // 1000 if in_ns else found[number]
                 elif what.required:
                     raise self.root.error(f"{what.shared} is missing, which {section} needs", "give it")
@@ -290,7 +350,7 @@ def read_device_file(
     InputError
         It cannot be read; a key is unknown or given twice, a number is missing or out of range.
     """
-    root = read_document(path, _MOST_BYTES)
+    root = read_document(path, _MOST_FILE_BYTES)
     check_header(root, f"astranb-{folder.removesuffix('s')}", 1, advice)
     for key in root.value:
         if key not in (known := ("format", "version", "name", "like", *texts, *sections)):
@@ -307,7 +367,7 @@ def read_device_file(
         like = read_device_file(file, folder, sections, texts)
     found: dict[str, GivenNumbers] = {}
     for section, schema in sections.items():
-        values, origins = _inherited(like, section) if like else ({}, {})
+        values, origins = inherited_numbers(like, section) if like else ({}, {})
         if root.has(section):
             own = read_section(root.get(section), schema)
             values, origins = values | own.values, origins | own.origins
@@ -320,7 +380,7 @@ def read_device_file(
     return DeviceFile(name.text(), given, found, root)
 
 
-def _inherited(like: DeviceFile, section: str) -> GivenNumbers:
+def inherited_numbers(like: DeviceFile, section: str) -> GivenNumbers:
     """Return the numbers of another device; sources of its own numbers name it."""
     if section not in like.sections:
         return GivenNumbers({}, {})

@@ -19,7 +19,7 @@ from astranb.core.document import DocumentSource, Place, form_of
 from astranb.core.errors import InputWarning
 from astranb.core.extras import needs_extra
 from astranb.core.files import whole_file
-from astranb.hardware import is_file_name, read_gpu
+from astranb.hardware import GPU_FILES, is_file_name, read_gpu
 
 from .annotate import Annotations, read_annotations
 from .expand import expand_edges, expand_nodes
@@ -128,7 +128,8 @@ class Infra:
         >>> blueprint("dgx-h100").completed(None)
         <Infra 'dgx_h100-infra': 33 nodes, 8 GPUs>
         """
-        if gpu is not None and self.with_gpu is not None and is_file_name(gpu):
+        own = gpu is not None and (is_file_name(gpu) or GPU_FILES.plugin(gpu) is not None)
+        if gpu is not None and self.with_gpu is not None and own:
             device = read_gpu(gpu)
             gpu = device.like or device.name
         made = self if gpu is None or self.with_gpu is None else self.with_gpu(gpu)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from astranb.core.errors import InputError, near
-from astranb.hardware import device_file, device_names, quantity, read_device_file, words
+from astranb.hardware import device_file, device_names, number_field, read_device_file, text_field
 
 from .link_properties import LATEST_PS, LINK_PROPERTIES, LinkProperty
 
@@ -84,15 +84,15 @@ _LANES: Final = "links_per_gpu"
 def _quantity_of(one: LinkProperty) -> Any:
     """Declare the number of a property; a link type must have those whose default is out of range."""
     if one.least <= one.default <= one.most:
-        return quantity(one.least, one.most, default=one.default)
-    return quantity(one.least, one.most)
+        return number_field(one.least, one.most, default=one.default)
+    return number_field(one.least, one.most)
 
 
 _SECTION: Final = make_dataclass(
     "LinkNumbers",
     [
         *((one.column, int, _quantity_of(one)) for one in LINK_PROPERTIES),
-        (_LANES, int, quantity(0, 1000, default=0)),
+        (_LANES, int, number_field(0, 1000, default=0)),
     ],
 )
 """Fields of a link type's file: any link property, by its column."""
@@ -319,8 +319,8 @@ class NodeNumbers:
     label : str
     """
 
-    forward_ps: int = quantity(0, LATEST_PS)
-    label: str = words()
+    forward_ps: int = number_field(0, LATEST_PS)
+    label: str = text_field()
 
 
 @cache

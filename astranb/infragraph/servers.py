@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from astranb.core.document import read_document
-from astranb.hardware import FOLDER, check_header, quantity, read_section, words
+from astranb.hardware import FOLDER, check_header, number_field, read_section, text_field
 
 __all__ = [
     "NOTES",
@@ -306,10 +306,10 @@ class HostNumbers:
         Most trays of a server that is made of them; 0: it is not.
     """
 
-    title: str = words()
-    network: str = words("ethernet")
-    nic_Bps: int = quantity(0, 10**13, default=0)  # noqa: N815 - unit in the name
-    trays: int = quantity(0, 1000, default=0)
+    title: str = text_field()
+    network: str = text_field("ethernet")
+    nic_Bps: int = number_field(0, 10**13, default=0)  # noqa: N815 - unit in the name
+    trays: int = number_field(0, 1000, default=0)
 
 
 class Server(NamedTuple):

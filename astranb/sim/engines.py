@@ -71,7 +71,7 @@ def open_engine(
         given = chosen_preset(gpu)[0]
         name = (given.like or given.name) if given else None
         kernels: Gpu | str | None = given.name if given else None
-        if given and given.kernels and given.like != given.name:  # of a person's own file
+        if given and given.kernels and not given.shipped:
             kernels = dataclasses.replace(given.kernels, own_machine=given)
         what = what.on(_network(infra, name), kernels, by_lines=chosen == "cacheline")
         gpu = gpu if chosen == "cacheline" else None  # its computations have their durations already

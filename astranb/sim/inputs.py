@@ -90,14 +90,14 @@ def _cache_lines() -> Kinds:
     from astranb import collectives as c
     from astranb.collectives.language import ChunkLayout, Reduction
     from astranb.engine.cacheline import Graph
-    from astranb.hardware import Gpu, GpuCosts, Host, Interconnect, Preset, Provenance
+    from astranb.hardware import Gpu, GpuCosts, GpuLibrary, Host, Interconnect, Preset, Provenance
     from astranb.net import Dcqcn, Ecn, Fault, Network, Pfc, Roce
     from astranb.workload.astrasim2 import PlacedJob
 
     classes = [
         root_of("cacheline"), c.Collective, c.Exchange, c.Lowered, c.ProgramSource, c.Routing, c.SourceText,
-        ChunkLayout, Dcqcn, Ecn, Fault, Gpu, GpuCosts, Graph, Host, Interconnect, Network, Pfc, PlacedJob,
-        Preset, Provenance, Reduction, Roce, *_operations(),
+        ChunkLayout, Dcqcn, Ecn, Fault, Gpu, GpuCosts, GpuLibrary, Graph, Host, Interconnect, Network, Pfc,
+        PlacedJob, Preset, Provenance, Reduction, Roce, *_operations(),
     ]  # fmt: skip
     forms = {
         **_infra(),

@@ -34,7 +34,8 @@ def offered(
     """Write an installed distribution, as pip does."""
     folder.mkdir(exist_ok=True)
     (folder / f"{name}.py").write_text(text)
-    (folder / "acme-one.yaml").write_text(FILE)
+    for file in ("acme-one", "acme-two"):
+        (folder / f"{file}.yaml").write_text(FILE)
     metadata = folder / f"{name}-{version}.dist-info"
     metadata.mkdir()
     needed = f"Requires-Dist: {requires}\n" if requires else ""
@@ -255,10 +256,32 @@ def test_an_algorithm_of_a_plugin_that_fails_names_the_plugin(offer: Offer) -> N
     assert "plug-in acme 1.0, astranb.algorithms 'all_reduce.acme': ZeroDiv" in error(lambda: one.program(2))
 
 
-def test_the_file_of_a_gpu_that_is_wrong_is_named(offer: Offer) -> None:
+@pytest.mark.parametrize(
+    "text, problem",
+    [
+        (FILE.replace("7", "-7"), "acme-one.yaml:4, machine.sms: -7 is out of range"),
+        (FILE.replace("like: h100-sxm\n", ""), "acme-one.yaml:3, machine: 'issue_ps' is missing"),
+        (FILE + "name: h200-sxm\n", "acme:ONE is called 'h200-sxm': give the entry point the same name"),
+    ],
+)
+def test_the_file_of_a_gpu_that_is_wrong_is_named(
+    offer: Offer, capsys: pytest.CaptureFixture[str], text: str, problem: str
+) -> None:
     folder = offer("acme", ONE, GPU)
-    (folder / "acme-one.yaml").write_text(FILE.replace("7", "-7"))
-    assert "acme-one.yaml:4" in error(lambda: preset("acme-one"))
+    (folder / "acme-one.yaml").write_text(text)
+    found = error(lambda: preset("acme-one"))
+    assert "plug-in acme 1.0, astranb.presets 'acme-one': " in found
+    assert problem in found
+    assert main(["plugins", "--check"]) == 2
+    assert problem in capsys.readouterr().out
+    (folder / "acme-one.yaml").unlink()
+    assert "acme-one.yaml: No such file" in error(lambda: preset("acme-one"))
+
+
+def test_hints_name_plugins(offer: Offer) -> None:
+    offer("acme", ONE, GPU)
+    assert "unknown GPU 'acme-on'; did you mean 'acme-one'" in error(lambda: preset("acme-on"))
+    assert "no GPU 'acme-on' for a model; did you mean 'acme-one'" in error(lambda: gpu_named("acme-on"))
 
 
 def test_a_plugin_changes_no_assumption(offer: Offer) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,8 +27,8 @@ from astranb.hardware import (
 )
 from astranb.hardware.gpu_files import SECTIONS, suggested_gpu
 from astranb.hardware.reader import device_names, quantities
-from astranb.workload.kernels import KernelTimes
-from astranb.workload.models import workload
+from astranb.workload.kernels import KernelTimes, Stream
+from astranb.workload.models import Parallelism, workload
 
 PACKAGE = Path(anb.__file__).parent
 OWN = """
@@ -74,15 +75,52 @@ def test_a_written_file_is_the_preset_again(name, tmp_path):
     again = preset(tmp_path / "mine.json")
     assert again == preset(name)
     assert again.sources == preset(name).sources
-    assert again.kernels == preset(name).kernels
+    assert again.library == preset(name).library
+    assert (again.shipped, preset(name).shipped) == (False, True)
+    if (kernels := preset(name).kernels) is not None:
+        assert again.kernels == replace(kernels, fitted=kernels.fitted or f"like those of {name}")
 
 
-def test_changed_numbers_of_models_are_written_too(own, tmp_path):
+@pytest.mark.parametrize("more", ["", "library: {compute_capability: 89}", "  text: my host"])
+def test_an_own_preset_is_written_whole(own, more, tmp_path):
+    own.write_text(OWN + more)
     mine = preset(own)
     write_preset(mine, tmp_path / "again.json")
     again = preset(tmp_path / "again.json")
     assert again == mine
     assert again.kernels == mine.kernels != GPUS["h100-sxm"]
+    assert list(read_gpu(tmp_path / "again.json").rows()) == list(read_gpu(own).rows())
+
+
+def test_a_preset_that_is_not_like_another_is_written_whole(tmp_path):
+    path = tmp_path / "alone.json"
+    path.write_text(read_gpu("mi300x").path.read_text())
+    write_preset(preset(path), tmp_path / "again.json")
+    again, alone = read_gpu(tmp_path / "again.json"), read_gpu(path)
+    assert list(again.rows()) == list(alone.rows()) == list(read_gpu("mi300x").rows())
+    assert (again.like, again.shipped, again.preset) == ("", False, alone.preset)
+
+
+def test_a_number_of_models_that_a_program_changed_has_no_source_of_another(tmp_path):
+    mine = preset("h100-sxm")
+    mine = replace(mine, name="mine", kernels=replace(mine.kernels, stream=0.5))
+    write_preset(mine, tmp_path / "mine.json")
+    rows = {row["number"]: row for row in read_gpu(tmp_path / "mine.json").rows()}
+    assert (rows["stream"]["value"], rows["stream"]["source"]) == (0.5, "given in mine.json")
+    assert rows["feed"]["source"].startswith("as h100-sxm: ")
+
+
+def test_an_own_file_may_have_the_name_of_a_shipped_gpu(own, tmp_path):
+    path = tmp_path / "h100-sxm.yaml"
+    path.write_text(OWN)
+    times = []
+    for gpu in (own, path, "h100-sxm"):
+        sim = anb.Simulation("switch:gpus=2", workload("gpt3-125m", Parallelism(data=2)), gpu=preset(gpu))
+        sim.run()
+        times.append(sim.result.time_ps)
+    assert times[0] == times[1] > times[2]
+    assert gpu_named(path).own_machine == preset(path) != preset("h100-sxm")
+    assert not preset("h100-sxm").but(sms=8).shipped
 
 
 def test_the_two_memories_are_two_numbers():
@@ -177,11 +215,63 @@ def test_a_file_without_kernels_cannot_run_models(tmp_path, capsys):
 def test_bad_numbers_are_one_line_of_the_command(line, message, tmp_path, capsys):
     path = tmp_path / "h100-pcie.yaml"
     path.write_text(OWN.partition("kernels:")[0] + line + "\n")
-    run = ["run", "--infra", "ring:gpus=2", "--collective", "all_reduce", "--size", "1KiB", "--gpu"]
-    assert main([*run, str(path)]) == 2
-    out, err = capsys.readouterr()
-    assert (out, err.count("\n")) == ("", 1)
-    assert message in err
+    run = "run --infra ring:gpus=2 --collective all_reduce --size 1KiB --gpu"
+    refused((run, "gpu show", "gpu show --json"), path, message, capsys)
+
+
+def refused(commands, path, message, capsys):
+    """Check that commands report a file in one line."""
+    for command in commands:
+        assert main([*command.split(), str(path)]) == 2
+        out, err = capsys.readouterr()
+        assert (out, err.count("\n")) == ("", 1)
+        assert message in err
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("kernels: {stream: 0.5}", "mine.yaml:1: machine.sms is missing, which kernels needs; give it"),
+        ("machine: {sms: 12}", "mine.yaml:3, machine: 'issue_ps' is missing; give it"),
+        ("like: h100-sxm\nmachine: {graph_ps: 1500}", "machine.graph_ps: 1500 ps are no whole number of ns"),
+        ("like: h100-sxm\nkernels: {peaks: {fp8: 1e15}}", "kernels: no number for bf16"),
+    ],
+)
+def test_missing_numbers_are_one_line_of_the_command(text, message, tmp_path, capsys):
+    path = tmp_path / "mine.yaml"
+    path.write_text(f"format: astranb-gpu\nversion: 1\n{text}\n")
+    refused(("gpu show", "gpu show --json"), path, message, capsys)
+
+
+def test_a_time_of_a_kernel_beyond_all_bounds_names_the_gpu(tmp_path):
+    path = tmp_path / "slow.yaml"
+    path.write_text("format: astranb-gpu\nversion: 1\nlike: h100-sxm\nmachine: {hbm_Bps: 1}\n")
+    with pytest.raises(InputError, match=r"GPU 'slow', costs .*: the time of a kernel must be from 0"):
+        KernelTimes(gpu_named(path)).kernel_ns(Stream(10**9))
+
+
+@pytest.mark.parametrize(
+    "part, number, value, message",
+    [
+        ("", "l2_ways", 10**12, "GPU 'h100-sxm': l2_ways is out of range: 1000000000000; take 1 to 1000000"),
+        ("", "sms", 1.5, "sms must be a whole number, got 1.5"),
+        ("kernels", "stream", 0, "stream is out of range: 0; take 0.01 to 1"),
+        ("kernels", "stream", "half", "stream must be a number, got 'half'"),
+        ("kernels", "peaks", {}, "peaks is empty; take bf16, fp16, fp8"),
+        ("kernels", "peaks", {"fp4": 10**15}, "peaks has 'fp4'"),
+        ("kernels", "matrices", {"bf16": 0.5}, "no number for fp16, fp8"),
+        ("kernels", "fitted", 3, "fitted must be a text, got 3"),
+        ("host", "achieved", float("nan"), "achieved is out of range: nan"),
+        ("interconnect", "per_node", 0, "per_node is out of range: 0"),
+        ("costs", "peak_W", True, "peak_W must be a number, got True"),
+        ("library", "compute_capability", -1, "compute_capability is out of range: -1"),
+    ],
+)
+def test_numbers_are_in_range_without_a_file(part, number, value, message):
+    gpu = read_gpu("h100-sxm")
+    with pytest.raises(InputError) as error:
+        replace(gpu.section(part) if part else gpu.preset, **{number: value})
+    assert message in str(error.value)
 
 
 def test_unknown_names():
@@ -202,6 +292,23 @@ NAMED_BY_THEMSELVES = {
 """Files with GPU names of their own, and why."""
 
 
+WORDS = {
+    "chakra/analysis/timeline.py": "a command in a hint",
+    "cli/chakra.py": "an example in a help text",
+    "collectives/choice/rccl.py": "the machine that is modelled, in a hint",
+    "explore/calibration/preset_fit.py": "a command in a hint",
+    "explore/options/run_options.py": "examples of commands",
+    "infragraph/detected.py": "a pattern of the names that drivers show",
+    "infragraph/lstopo.py": "a command in a hint",
+    "sim/engines.py": "the name of a server in a hint",
+    "widgets/draft.py": "the name of the server that a draft begins with",
+    "widgets/editor.py": "the name of the server that an editor begins with",
+    "widgets/page_editor.py": "the name of the server that an editor begins with",
+    "workload/kernels/kernel_grids.py": "a command in a hint",
+}
+"""Files in which a GPU's name is only a word of a longer text, and which."""
+
+
 def _literals(file: Path) -> set[str]:
     """Return the strings of a file without its documentation."""
     tree = ast.parse(file.read_text("utf-8"))
@@ -220,16 +327,16 @@ def _literals(file: Path) -> set[str]:
 
 
 def test_no_other_file_names_a_gpu():
-    """A string that is a GPU's name is a second home; in a hint, a help text or an example it is a word."""
+    """A string with a GPU's name is a second home; in a hint, a help text or an example it is a word."""
     names = set(device_names("gpus")) - {"generic"} | set(SHORT_NAMES)
-    found = {
-        file.relative_to(PACKAGE).as_posix(): sorted(names & {text.lower() for text in _literals(file)})
-        for file in PACKAGE.rglob("*.py")
-    }
-    named = {file for file, known in found.items() if known}
-    assert named - NAMED_BY_THEMSELVES.keys() == {"hardware/gpu_files.py"}, found
+    word = re.compile(rf"\b({'|'.join(sorted(names, key=lambda name: -len(name)))})\b", re.IGNORECASE)
+    files = {file.relative_to(PACKAGE).as_posix(): _literals(file) for file in PACKAGE.rglob("*.py")}
+    found = {file: [text for text in texts if word.search(text)] for file, texts in files.items()}
+    named = {file for file, texts in found.items() if texts}
+    assert named == {"hardware/gpu_files.py", *NAMED_BY_THEMSELVES, *WORDS}, found
     assert found["hardware/gpu_files.py"] == [DEFAULT_GPU]
-    assert found["infragraph/servers.py"]
+    for file in WORDS:
+        assert not names & {text.lower() for text in found[file]}, file
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,9 @@ from astranb.core.errors import InputError
 from astranb.hardware.reader import (
     KINDS,
     Provenance,
-    quantity,
+    number_field,
     read_device_file,
-    words,
+    text_field,
     write_device_file,
 )
 
@@ -27,24 +27,24 @@ from astranb.hardware.reader import (
 class Machine:
     """A section with every sort of quantity."""
 
-    units: int = quantity(1, 1000)
-    delay_ps: int = quantity(0, 10**12, default=7)
-    delay_ns: float = quantity(0, 10**9, whole=False, default=0.0)
-    rate_Bps: int = quantity(1, 10**16, default=1)  # noqa: N815 - unit in the name
-    size_bytes: int = quantity(1, 2**50, default=1)
-    part: float = quantity(0, 1, whole=False, default=0.5)
-    peaks: Mapping[str, int] | None = quantity(1, 10**18, keys=("bf16", "fp8"), default=None)
-    tiles: tuple[tuple[float, ...], ...] = quantity(0, 512, columns=3, default=())
-    text: str = words("")
+    units: int = number_field(1, 1000)
+    delay_ps: int = number_field(0, 10**12, default=7)
+    delay_ns: float = number_field(0, 10**9, whole=False, default=0.0)
+    rate_Bps: int = number_field(1, 10**16, default=1)  # noqa: N815 - unit in the name
+    size_bytes: int = number_field(1, 2**50, default=1)
+    part: float = number_field(0, 1, whole=False, default=0.5)
+    peaks: Mapping[str, int] | None = number_field(1, 10**18, keys=("bf16", "fp8"), default=None)
+    tiles: tuple[tuple[float, ...], ...] = number_field(0, 512, columns=3, default=())
+    text: str = text_field("")
 
 
 @dataclass(frozen=True)
 class Model:
     """A section that shares numbers of another one."""
 
-    half: int = quantity(1, 10)
-    units: int = quantity(1, 1000, shared="machine.units")
-    delay_ns: int = quantity(0, 10**9, shared="machine.delay_ps", default=0)
+    half: int = number_field(1, 10)
+    units: int = number_field(1, 1000, shared="machine.units")
+    delay_ns: int = number_field(0, 10**9, shared="machine.delay_ps", default=0)
 
 
 SECTIONS = {"machine": Machine, "model": Model}

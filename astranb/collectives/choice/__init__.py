@@ -82,10 +82,10 @@ def library_choice(
     return _CHOOSERS[library or ("rccl" if view.amd else "nccl")](view, collective, count)
 
 
-def _one_gpu(infra: Infra, gpu: str | Path | Preset | None) -> str | Path:
-    """Return the name or file of all GPUs."""
+def _one_gpu(infra: Infra, gpu: str | Path | Preset | None) -> str | Path | Preset:
+    """Return the kind of all GPUs."""
     if gpu is not None:
-        return gpu.like or gpu.name if isinstance(gpu, Preset) else gpu
+        return gpu
     names = sorted(set(named_gpus(infra)[0]))
     if len(names) > 1:
         what = f"no model of a library's choice for {' and '.join(names)} together"

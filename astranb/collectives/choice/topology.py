@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 
 from astranb.core.errors import InputError
-from astranb.hardware import read_gpu
+from astranb.hardware import GpuLibrary, Preset, read_gpu
 from astranb.infragraph import Infra, NodeGraph, NodeKind, family
 
 __all__ = ["LibraryView", "library_view"]
@@ -91,8 +91,8 @@ class LibraryView:
         return self.links * self.link_GBps
 
 
-def library_view(infra: Infra, gpu: str | Path) -> LibraryView:
-    """Derive what a library sees of an infrastructure whose GPUs are of one kind, given by name or file.
+def library_view(infra: Infra, gpu: str | Path | Preset) -> LibraryView:
+    """Derive what a library sees of an infrastructure whose GPUs are of one kind.
 
     Raises
     ------
@@ -100,12 +100,11 @@ def library_view(infra: Infra, gpu: str | Path) -> LibraryView:
         The GPU's library is unknown, nodes differ in size, or GPUs have neither NVLink nor xGMI.
     """
     graph = infra.expand()
-    device = read_gpu(gpu)
-    if "library" not in device.file.sections:
-        what = f"no model of the library of GPU {device.name!r}"
+    name, known = _library(gpu)
+    if known is None:
+        what = f"no model of the library of GPU {name!r}"
         hint = "give an algorithm, or a section 'library' in the GPU's file"
         raise InputError(what, where="library", hint=hint)
-    capability = device.library.compute_capability
     fast = np.array([family(link.type) in ("NVLink", "xGMI") for link in graph.links], bool)[graph.edges.link]
     first = int(graph.gpus[0])
     mine = fast & ((graph.edges.a == first) | (graph.edges.b == first)) & ~_touches(graph, NodeKind.CPU)
@@ -118,14 +117,22 @@ def library_view(infra: Infra, gpu: str | Path) -> LibraryView:
     return LibraryView(
         len(graph.gpus),
         _per_node(graph, infra.name),
-        device.name,
-        capability,
+        name,
+        known.compute_capability,
         links,
         bool((graph.nodes.kind[ends] == NodeKind.SWITCH).all()),
         nics,
         rate,
         cpu=_cpu(graph),
     )
+
+
+def _library(gpu: str | Path | Preset) -> tuple[str, GpuLibrary | None]:
+    """Return the name of a GPU, and by what its library chooses."""
+    if isinstance(gpu, Preset):
+        return gpu.name, gpu.library
+    device = read_gpu(gpu)
+    return device.name, device.library if "library" in device.file.sections else None
 
 
 def _touches(graph: NodeGraph, kind: NodeKind) -> np.ndarray:

@@ -59,6 +59,7 @@ class _Parameter:
     meaning: str
     step: int  # a plausible change, by which derivatives are taken
     most: int
+    unit: int = 1  # a value is a multiple of it
 
 
 _HEADER: Final = _Parameter("header_bytes", "header of each packet on a link", 16, 256)
@@ -67,8 +68,10 @@ _US: Final = 1e6
 
 
 def _outside(launch: str) -> _Parameter:
-    number = "graph_ps" if launch == "graph" else "launch_ps"
-    return _Parameter(number, "time outside the kernel", 1_000_000, 10**10)
+    meaning, step, most = "time outside the kernel", 1_000_000, 10**10
+    if launch == "graph":
+        return _Parameter("graph_ps", meaning, step, most, 1000)  # models count it in whole ns
+    return _Parameter("launch_ps", meaning, step, most)
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,7 +347,8 @@ class _LogFit:
         for share in (1.0, 0.5, 0.25):
             tried = dict(self.values)
             for parameter, steps in zip(chosen, change.tolist(), strict=True):
-                value = round(self.values[parameter.number] + share * steps * parameter.step)
+                value = self.values[parameter.number] + share * steps * parameter.step
+                value = round(value / parameter.unit) * parameter.unit
                 tried[parameter.number] = min(parameter.most, max(0, value))
             if tried != self.values and self._loss(tried) < now * _BETTER:
                 return tried

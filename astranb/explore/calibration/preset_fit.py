@@ -176,7 +176,9 @@ class _Fit:
             self.take(f"one more clock, {why}", atomic_ps=round(cycle_ps))
         for what, number in (("kernel launch", "launch_ps"), ("kernel in a graph", "graph_ps")):
             if what in self.found.rows:
-                self.take(self._why(what), **{number: max(1, round(self.found.rows[what] * 1000))})
+                unit_ps = 1000 if number == "graph_ps" else 1  # models count it in whole ns
+                took = max(1, round(self.found.rows[what] * 1000 / unit_ps)) * unit_ps
+                self.take(self._why(what), **{number: took})
 
     def sweep(self) -> bool:
         """Fit each number once; return whether any changed."""

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from astranb.core.document import DocumentNode, read_document
 from astranb.core.errors import InputError, near
-from astranb.hardware import Gpu
+from astranb.hardware import Gpu, GpuCosts
 from astranb.net import LIBRA, PLACES, CostRates
 
 __all__ = ["ClusterRates", "read_rates"]
@@ -26,8 +26,9 @@ class ClusterRates:
     Parameters
     ----------
     gpu_peak_W, gpu_idle_W : float, optional
-        Power of a GPU with its memory while it computes, and otherwise. Default: those of the GPU's file;
-        the idle one is the same part of ``gpu_peak_W`` as there.
+        Power of a GPU with its memory while it computes, and otherwise. Default: those of the GPU's file,
+        which are read unless both are given: the idle one is a part of the other, and only this part is in
+        the file.
     node_link_pJ_per_bit : float
         Energy of a link within a node, for each bit: that of SerDes, 5.5 (besthub.dev, "Why Nvidia's NVLink
         C2C Is Redefining GPU-CPU Interconnects").
@@ -78,10 +79,12 @@ class ClusterRates:
         Raises
         ------
         InputError
-            The GPU's power is neither given nor in its file.
+            One of the two is neither given nor in the GPU's file.
         """
-        peak = gpu.costs.peak_W if self.gpu_peak_W is None else self.gpu_peak_W
-        return peak, gpu.costs.idle_part * peak if self.gpu_idle_W is None else self.gpu_idle_W
+        peak, idle = self.gpu_peak_W, self.gpu_idle_W
+        if peak is None:
+            peak = self._costs(gpu, "gpu_peak_W").peak_W
+        return peak, self._costs(gpu, "gpu_idle_W").idle_part * peak if idle is None else idle
 
     def dollars_of(self, gpu: Gpu) -> float:
         """Return the price of a GPU with its share of a server.
@@ -91,7 +94,16 @@ class ClusterRates:
         InputError
             It is neither given nor in the GPU's file.
         """
-        return gpu.costs.gpu_dollars if self.gpu_dollars is None else self.gpu_dollars
+        given = self.gpu_dollars
+        return self._costs(gpu, "gpu_dollars").gpu_dollars if given is None else given
+
+    @staticmethod
+    def _costs(gpu: Gpu, rate: str) -> GpuCosts:
+        """Return the costs of a GPU's file, where a rate is not given."""
+        if gpu.own_costs is None:
+            hint = f"give {rate} in the rates, or add 'costs' to the GPU's file"
+            raise InputError("section 'costs' is missing", where=f"GPU {gpu.name!r}", hint=hint)
+        return gpu.own_costs
 
 
 def read_rates(path: str | Path) -> ClusterRates:

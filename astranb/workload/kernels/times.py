@@ -349,7 +349,7 @@ class KernelTimes:
         Raises
         ------
         InputError
-            The cost model is a plug-in's, and it fails or returns no time.
+            The cost model returns no time, or is a plug-in's that fails.
         """
         found = self._known.get(kernel)
         if found is None:
@@ -357,7 +357,10 @@ class KernelTimes:
                 took = self.model.kernel_ns(kernel, self)
                 if not 0 <= took < _MOST_NS:
                     what = f"the time of a kernel must be from 0 to 10^15 ns, got {took!r:.40}"
-                    raise ValueError(what)
+                    if COSTS.plugin(self.costs) is not None:
+                        raise ValueError(what)  # which names the plug-in
+                    where = f"GPU {self.gpu.name!r}, costs {self.costs!r}"
+                    raise InputError(what, where=where, hint="check the numbers of its file")
             found = self._known[kernel] = max(1, round(took))
         return found
 

@@ -525,7 +525,11 @@ class ModelStep:
         """Return the thread blocks of each computation; none where its time is a part of the roofline."""
         if self.times is None or not self.times.modelled:
             return ()
-        gpu = self.times.gpu.own_machine or preset(self.times.gpu.name)
+        found = self.times.gpu
+        gpu = found.own_machine or (preset(found.name) if found.shipped else None)
+        if gpu is None:
+            hint = "add it to the GPU's file, or 'like' with the name of a similar GPU"
+            raise InputError("section 'machine' is missing", where=f"GPU {found.name!r}", hint=hint)
         known: dict[tuple[Kernel, ...], tuple[Grid, ...]] = {}
         for kernels in program.kernels:
             if any(isinstance(one, HostUpdate | TimedKernel) for one in kernels):

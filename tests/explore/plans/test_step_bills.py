@@ -154,8 +154,12 @@ def test_what_is_not_known_is_refused(two_nodes):
     sim, step = two_nodes
     with pytest.raises(InputError, match="out of range"):
         ClusterRates(gpu_dollars=-1)
-    with pytest.raises(InputError, match="section 'costs' is missing; add 'costs' to the GPU's file"):
-        ClusterRates().powers_W(replace(GPUS["h100-sxm"], own_costs=None))
+    bare = replace(GPUS["h100-sxm"], own_costs=None)
+    with pytest.raises(InputError, match="section 'costs' is missing; give gpu_peak_W in the rates, or add"):
+        ClusterRates().powers_W(bare)
+    with pytest.raises(InputError, match="section 'costs' is missing; give gpu_idle_W in the rates, or add"):
+        ClusterRates(gpu_peak_W=700.0).powers_W(bare)
+    assert ClusterRates(gpu_peak_W=700.0, gpu_idle_W=70.0).powers_W(bare) == (700.0, 70.0)
     with pytest.raises(InputError, match="has not ended"):
         bill(anb.Simulation(None, step), step)
     with pytest.raises(InputError, match="has no GPU"):
