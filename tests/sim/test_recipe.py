@@ -238,6 +238,36 @@ def test_an_algorithm_that_is_a_function_is_in_the_recipe_as_its_program() -> No
     assert again.source.parts == sim.source.parts
 
 
+def test_a_function_named_as_an_algorithm_is_not_taken_for_it() -> None:
+    from astranb.collectives import all_reduce
+    from astranb.collectives.library import find
+
+    written = find("all_reduce", "allpairs").write
+
+    def ring(p: Any) -> None:
+        written(p)
+
+    sim = Simulation("switch:gpus=4", all_reduce("4 KiB", ring))
+    made = sim.recipe()
+    work = json.loads(read_archive(made, "", "", "")["recipe.json"])["inputs"]["work"]
+    assert work["algorithm"] == {"function": "ring"}
+    again = Simulation.of_saved_bytes(made)
+    assert (again.title, again.recipe()) == (sim.title, made)
+    for changes in ({}, {"gpu": {"sms": 64}}, {"network": {"arbitration": "fair"}}, {"start": {1: "2 us"}}):
+        one, other = sim.rebuilt(**changes), again.rebuilt(**changes)
+        assert other.state_hash() == one.state_hash()
+        assert other.rebuilt().recipe() == one.recipe()
+    refused = "the function is not in the file; its program cannot be lowered again"
+    for wrong in ({"size": "8 KiB"}, {"gpu": {"unroll": 2}}, {"network": {"coalesce": 4}}, {"channels": 2}):
+        with pytest.raises(InputError, match=refused):
+            again.rebuilt(**wrong)
+    for right in (ring, "ring"):
+        one, other = (run.rebuilt(algorithm=right, size="8 KiB") for run in (sim, again))
+        assert other.state_hash() == one.state_hash()
+    assert again.rebuilt(algorithm=ring).state_hash() == sim.state_hash()
+    assert again.rebuilt(algorithm="ring").state_hash() != sim.state_hash()
+
+
 def test_a_function_that_a_run_depends_on_is_refused_in_a_line() -> None:
     sim = Simulation("switch:gpus=2", anb.collectives.all_reduce("1 KiB", "ring"))
     sim.engine.launch = len  # as nothing that can be given does
