@@ -197,7 +197,11 @@ class CacheLineEngine(CacheLineState):
         if path == REROUTE:
             return reroute_edit(self.events, value, self.now_ps)
         if path == RECORD:
-            return self._recording_switch(on=value != "off")
+            if not isinstance(value, bool) and value not in ("on", "off"):
+                raise InputError(
+                    f"{value!r:.40} is neither on nor off", where=RECORD, hint="write on, or off"
+                )
+            return self._recording_switch(on=value in (True, "on"))
         return read_edit(self.events, path, value, self.fabric, self.machine)
 
     def apply(self, edit: Edit) -> None:
