@@ -31,7 +31,7 @@ def write_ned(network: FlatNetwork) -> tuple[str, list[str]]:
 
     Examples
     --------
-    >>> from ._flat import FlatLink
+    >>> from .flat import FlatLink
     >>> two = FlatNetwork("two", ("0", "1"), 2, (0, 0), (FlatLink(0, 1, 25 * 10**9, 500_000),))
     >>> print(write_ned(two)[0].split("connections:")[1], end="")
     <BLANKLINE>

@@ -57,6 +57,7 @@ def test_an_edited_callee_is_seen_by_a_new_process(tmp_path):
         "core/lazy",
         "core/progress",
         "core/targets",
+        "core/version",
         "core/wasm",
     ):
         shutil.copy(PACKAGE / f"{name}.py", copy / f"{name}.py")

@@ -87,7 +87,7 @@ def test_recorded_shapes_are_the_product_s_thread_blocks():
 
 def test_a_precision_without_rates_is_refused():
     one = recorded(ShapedKernel(Product(512, 256, 1024), "float32", 4), flops=7, bytes=8)
-    with pytest.raises(InputError, match=r"no float32 on h100-sxm.*roofline-enabled"):
+    with pytest.raises(InputError, match=r"h100-sxm does not compute in float32.*roofline-enabled"):
         ran(one, ROOFLINE, SMALL)
 
 

@@ -165,7 +165,7 @@ def test_the_table_of_changes_is_sorted_and_says_what_is_an_estimate(done):
         ("launch", "none", "rebuilt.launch"),
         ("gpu[3].start", "1 us", "rebuilt.start"),
         ("gpu[99].hbm", "x2", "99"),
-        (f"{LINK}.bandwidth", "x0", "no factor"),
+        (f"{LINK}.bandwidth", "x0", "not a factor"),
         (f"{LINK}.bandwidth", "0", "positive|cannot be 0|bandwidth"),
         (f"{LINK}.bandwidth", "fast", "bandwidth"),
     ],

@@ -191,8 +191,8 @@ def test_links_of_large_networks_are_few():
 @pytest.mark.parametrize(
     "network, message",
     [
-        (("Torus2D", 15), "Torus2D of 15 NPUs; take a square"),
-        (("Torus3D", 9), "Torus3D of 9 NPUs; take a cube"),
+        (("Torus2D", 15), "Torus2D cannot have 15 NPUs; take a square"),
+        (("Torus3D", 9), "Torus3D cannot have 9 NPUs; take a cube"),
     ],
 )
 def test_a_torus_has_equal_sides(network, message):

@@ -150,7 +150,7 @@ def test_a_system_that_cannot_be_used_is_refused_with_a_line(document, message):
 def test_plain_python_gives_the_same_state():
     code = (
         "from astranb.engine.messages import Run\n"
-        "from astranb.workload.astrasim2 import *\n"
+        "from astranb.workload.astrasim2 import COLLECTIVE, DimensionNetwork, Operations, System, Workload\n"
         "one = Operations.of([{'kind': COLLECTIVE, 'collective': 0, 'bytes': 4096}])\n"
         f"system = System.from_document({RING!r})\n"
         "inputs = Workload([one] * 4, DimensionNetwork(['Ring'], [4], [50], [500]), system)\n"

@@ -134,7 +134,7 @@ def test_links_are_asked_about_where_there_are_some():
     [
         ("dim[0].bandwith", "x2", "did you mean 'bandwidth'"),
         ("dim[9].bandwidth", "x2", "0 to 1"),
-        ("rank[*].speed", "x-1", "no factor"),
+        ("rank[*].speed", "x-1", "not a factor"),
         ("rank[*].sped", "x2", "did you mean 'speed'"),
         ("rank[0].op[0].speed", "x2", "cannot be changed"),
         ("link[*].latency", "x2", "this run has no links"),

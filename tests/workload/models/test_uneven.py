@@ -178,7 +178,7 @@ def test_what_does_not_divide_is_refused_with_what_does(groups, ffn, tensor, mod
     if tensor in even:
         assert workload(model, plan, mode=mode).is_even
     elif tensor <= wide:
-        said = rf"tensor: tensor parallelism {tensor} of \d+ (heads|numbers)"
+        said = rf"tensor: tensor parallelism {tensor} does not divide \d+ (heads|numbers)"
         with pytest.raises(InputError, match=said) as found:
             workload(model, plan, mode=mode)
         hint = found.value.hint.partition(";")[0].removeprefix("take ")
