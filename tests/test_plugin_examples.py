@@ -106,7 +106,9 @@ def test_a_saved_run_names_its_plugins(examples: Path) -> None:
     assert again.state_hash() == sim.state_hash()
     names = [text.partition(",")[0] for text in again.plugins]
     assert names == ["astranb-h100-pcie 1.0", "astranb-both-ways 1.0"]
+    assert set(again.rebuilt(size="8 KiB").plugins) == set(again.rebuilt().plugins) == set(sim.plugins)
     ring = sim.rebuilt(algorithm="ring")
+    assert ring.plugins == again.rebuilt(algorithm="ring").plugins == sim.plugins[:1]
     assert anb.compare(sim, ring).names == ("algorithm both_ways", "algorithm ring")
     assert ("plug-ins", "; ".join(sim.plugins), "; ".join(ring.plugins)) in anb.compare(sim, ring).inputs
 
@@ -126,6 +128,7 @@ def test_the_format(examples: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "square.edges: this is a list of links; give it as --infra" in capsys.readouterr().err
     sim = anb.Simulation("square.edges", anb.collectives.all_reduce("4 KiB", "ring"))
     assert [text.partition(",")[0] for text in sim.plugins] == ["astranb-edge-list 1.0"]
+    assert sim.rebuilt(gpu={"sms": 64}).plugins == sim.plugins
 
 
 @pytest.mark.parametrize("ending", ["edges", "txt"])

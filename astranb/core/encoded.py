@@ -368,6 +368,8 @@ class Decoder:
         for key, one in document.items():
             try:
                 name = int(key) if key_hint is int else key
+                if str(name) != key:  # as " 1" or "01", which could be there besides "1"
+                    raise ValueError(key)  # noqa: TRY301 - one report for all
             except ValueError:
                 raise InputError(f"{key!r:.40} is not a whole number", where=where) from None
             found[name] = self.decode(one, hint, f"{where}.{key:.40}")

@@ -46,8 +46,8 @@ def load(source: Any, annotations: Any = None) -> Infra:
     >>> load({"devices": [], "instances": [{"name": "host", "device": "box", "count": 1}]})
     Traceback (most recent call last):
         ...
-    astranb.core.errors.InputError: infrastructure, instances[0].device: unknown device 'box'; declare it under
-    devices
+    astranb.core.errors.InputError: infrastructure, instances[0].device: unknown device 'box'; declare it
+    under devices
     """
     if _is_topology(source):
         made = convert(source)

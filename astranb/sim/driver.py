@@ -43,7 +43,7 @@ class Driver:
     history : History
         A checkpoint of the present moment is added to it when that is first left.
     plugins : sequence of str
-        The plug-ins that the engine was built with: kind, name, distribution and version of each.
+        The plug-ins that the engine was built with: distribution, version, kind and name of each.
     """
 
     def __init__(self, engine: Engine, history: History, plugins: Sequence[str] = ()) -> None:

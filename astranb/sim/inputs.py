@@ -2,7 +2,7 @@
 
 Inputs are written as content, never as paths. What an engine is built of is written, not what that was made
 of: a step of a model is its operations, traces are their tables, and an algorithm is its name, its file, or
-where it is only a function, its lowered program.
+where it is only a function, that function's name and the lowered program.
 """
 
 from __future__ import annotations
@@ -166,16 +166,31 @@ def _layout(document: Mapping[str, Any], decoder: Decoder, where: str) -> Any:
     return ChunkLayout(**decoder.fields(document, ChunkLayout, where)).checked()
 
 
+class _UnknownFunction:
+    """An algorithm of which a file has the name of its function and the lowered program, not the function."""
+
+    __name__: str
+
+    def __init__(self, name: str) -> None:
+        self.__name__ = name
+
+    def __call__(self, _program: Any, **_params: Any) -> None:
+        what = "the function is not in the file; its program cannot be lowered again"
+        raise InputError(what, where=f"algorithm {self.__name__!r:.80}", hint="give it: algorithm=FUNCTION")
+
+
 def _collective(work: Any, encoder: Encoder) -> dict[str, Any]:
-    """Write a collective: an algorithm from a file with that file, else the name of its function."""
+    """Write a collective: an algorithm by its name, with its file, or as a function of this name."""
     fields = {
         name: encoder.encode(getattr(work, name))
         for name in encoder.kinds.fields(type(work))
         if name != "algorithm"
     }
     file = getattr(work.algorithm, "file", None)
+    if isinstance(work.algorithm, str):
+        return {**fields, "algorithm": work.algorithm}
     if file is None:
-        return {**fields, "algorithm": work.algorithm_name}
+        return {**fields, "algorithm": {"function": work.algorithm_name}}
     name, encoder.files[name] = f"algorithm/{file[0]}", file[1]
     return {**fields, "algorithm": {"file": name}}
 
@@ -194,8 +209,12 @@ def _collective_of(document: Mapping[str, Any], decoder: Decoder, where: str) ->
         fields["contract"] = decoder.decode(document["contract"], ChunkLayout, f"{where}.contract")
     if isinstance(algorithm, dict) and algorithm.get("file") in decoder.files:
         fields["algorithm"] = algorithm_of(decoder.files[algorithm["file"]], algorithm["file"])
+    elif isinstance(algorithm, dict) and isinstance(algorithm.get("function"), str):
+        fields["algorithm"] = _UnknownFunction(algorithm["function"])
     elif isinstance(algorithm, str):
         fields["algorithm"] = algorithm
     else:
-        raise InputError("neither a name nor a file", where=f"{where}.algorithm", hint="save it again")
+        raise InputError(
+            "neither a name, a file nor a function", where=f"{where}.algorithm", hint="save it again"
+        )
     return cls(**fields)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -42,6 +43,7 @@ _WHAT, _HINT = "a saved simulation", "save one with sim.save(path)"
 _DOCUMENT, _TABLES = "recipe.json", "tables"
 _MOST_BYTES: Final = 1 << 31
 _MOST_BUDGET: Final = 1 << 50
+_STATE_HASH: Final = re.compile("[0-9a-f]{32}")
 
 
 class Saved(NamedTuple):
@@ -134,20 +136,22 @@ def open_recipe(given: Path | bytes, where: str, *, unequal: bool = False) -> Sa
         if not snapshots.enter(data, driver, position):
             go(driver, position)
             snapshots.keep(data, driver)
-        points = points_of(driver, position.breakpoints)
     except KeyboardInterrupt:
         raise Interrupted(f"interrupted while {where} was simulated; nothing was opened") from None
     except InputError as error:
         if not unequal:
             raise _unequal(error, document, engine, where) from error
-        points = []
+    try:
+        points = points_of(driver, position.breakpoints)
+    except InputError as error:
+        raise InputError(error.what, where=f"{where}, breakpoints", hint=error.hint or _HINT) from error
     return Saved(driver, points, position.watches, dict(document["notes"]))
 
 
 def _document(members: dict[str, bytes], where: str) -> dict[str, Any]:
     """Read the document of a recipe, and check its form and version."""
     try:
-        document = json.loads(members[_DOCUMENT], parse_constant=_refuse)
+        document = json.loads(members[_DOCUMENT], parse_constant=_refuse, object_pairs_hook=_mapping)
         if not isinstance(document, dict) or not isinstance(document["format"], str):
             raise TypeError("no mapping")  # noqa: TRY301 - one report for all
     except (ValueError, KeyError, TypeError, RecursionError) as error:
@@ -164,6 +168,13 @@ def _document(members: dict[str, bytes], where: str) -> dict[str, Any]:
 
 def _refuse(word: str) -> float:
     raise ValueError(f"{word} is not a number")
+
+
+def _mapping(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name is there twice")
+    return found
 
 
 def _version(document: dict[str, Any]) -> str:
@@ -183,9 +194,12 @@ def _with_plugins(document: dict[str, Any]) -> str:
 
 def _position(document: dict[str, Any], where: str) -> Position:
     try:
-        return read_position(document.get("position"))
+        position = read_position(document.get("position"))
+        if not _STATE_HASH.fullmatch(position.hash):
+            raise InputError(f"{position.hash!r:.40} is not the hash of a state")  # noqa: TRY301 - as below
     except InputError as error:
         raise InputError(error.what, where=f"{where}, position", hint=_HINT) from error
+    return position
 
 
 def _budget(document: dict[str, Any], where: str) -> int:

@@ -63,6 +63,7 @@ __all__ = ["CHECKPOINT_BYTES", "Simulation"]
 CHECKPOINT_BYTES = 2**30
 """Most memory for going back, where nothing else is given."""
 
+_ALGORITHMS = ", astranb.algorithms "  # in the text of a plug-in
 _BEAT_S = 0.5
 _PERCENT = 100
 _STOPS = {TIME: "time", BREAK: "breakpoint", ENDED: "end"}
@@ -548,7 +549,10 @@ class Simulation(Displayed):
         """
         with recorded() as used:
             engine = variants.rebuilt(self._by_cache_lines("rebuilt"), **changes)
-        other = self._of(Driver(engine, History(self.driver.history.budget_bytes), tuple(map(str, used))))
+        # Formats and presets are not read again; the plug-in of an algorithm is, where that is lowered again.
+        kept = [one for one in self.plugins if engine.given is not None or _ALGORITHMS not in one]
+        plugins = tuple(dict.fromkeys((*kept, *map(str, used))))
+        other = self._of(Driver(engine, History(self.driver.history.budget_bytes), plugins))
         if keep:
             for edit in last_of_each(self.driver.edits):
                 if edit.path != RECORD:

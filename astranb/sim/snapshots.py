@@ -11,6 +11,7 @@ import hashlib
 import hmac
 import json
 import os
+import tempfile
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -22,6 +23,7 @@ from astranb.core.errors import InputError
 from astranb.core.files import whole_file
 from astranb.core.host import THREADS
 from astranb.core.number_files import arrays_of, bytes_of
+from astranb.core.version import __version__
 from astranb.engine import Edit, is_rerouted
 
 if TYPE_CHECKING:
@@ -44,7 +46,7 @@ def keep(recipe: bytes, driver: Driver) -> None:
     engine = driver.engine
     if driver.events < LEAST_EVENTS or engine.state_bytes > _MOST_EACH or is_rerouted(driver.edits):
         return
-    with suppress(OSError, InputError):
+    with suppress(OSError, InputError, MemoryError):
         folder, name = _folder(), _name(recipe)
         if folder is None or (folder / name).exists():
             return
@@ -79,8 +81,8 @@ def enter(recipe: bytes, driver: Driver, position: Position) -> bool:
         ]
         entered = driver.engine.enter_tables(tables)
         driver.edits[:] = edits
-    except (OSError, InputError):
-        return False
+    except (OSError, InputError, ValueError, TypeError, KeyError):  # of an older form, for example
+        entered = False
     if entered and driver.events == position.events and driver.engine.digest() == position.hash:
         return True
     driver.restart()
@@ -105,18 +107,19 @@ def _is_own(path: Path) -> bool:
 
 
 def _name(recipe: bytes) -> str:
-    """Name the snapshot of a recipe, as these kernels lay out its tables."""
-    kernels = cache_folder().name
-    return f"{hashlib.sha256(kernels.encode() + recipe).hexdigest()[:_KEY_BYTES]}{_ENDING}"
+    """Name the snapshot of a recipe, as this version and its kernels lay out the tables."""
+    by = f"{__version__} {cache_folder().name} "
+    return f"{hashlib.sha256(by.encode() + recipe).hexdigest()[:_KEY_BYTES]}{_ENDING}"
 
 
 def _key(folder: Path) -> bytes:
-    """Read the key of this user; make it where there is none."""
+    """Read the key of this user; make it where there is none, or only a part of one."""
     path = folder / _KEY
-    with suppress(FileExistsError):
-        opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    if not path.exists() or (_is_own(path) and path.stat().st_size != _KEY_BYTES):
+        opened, made = tempfile.mkstemp(dir=folder)  # which only this user can read
         with os.fdopen(opened, "wb") as file:
             file.write(os.urandom(_KEY_BYTES))
+        Path(made).replace(path)
     key = path.read_bytes() if _is_own(path) else b""
     if len(key) != _KEY_BYTES:
         raise OSError(f"{path} is not a key of this user")
@@ -130,7 +133,7 @@ def _seal(key: bytes, name: str, content: bytes) -> bytes:
 def _read(folder: Path, name: str) -> bytes | None:
     """Return the contents of a snapshot that this user wrote; None where there is none."""
     path = folder / name
-    if not path.is_file() or path.stat().st_size > 2 * _MOST_EACH:
+    if not path.is_file() or path.stat().st_size > _MOST_EACH + _KEY_BYTES:
         return None
     data = path.read_bytes()
     seal, content = data[:_KEY_BYTES], data[_KEY_BYTES:]

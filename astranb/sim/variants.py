@@ -71,19 +71,28 @@ def rebuilt(
     **changes: Any,
 ) -> CacheLineEngine:
     """A new engine at its start, like this one but for what is changed; see ``Simulation.rebuilt``."""
+    from astranb.engine.cacheline import lowers_alike
     from astranb.workload.jobs import starts_ps
 
+    work = _collective(collective or engine.work, changes)
+    chosen, net = _presets(engine.chosen, gpu), _network(engine.network, network)
+    given = engine.given  # of a function that only its program is known of
+    if given is not None and not (
+        work is engine.work and lowers_alike(given, (engine.chosen[0], engine.network), (chosen[0], net))
+    ):
+        given = None
     late_ps = engine.late_ps.tolist() if start is None else starts_ps(start, engine.ranks)
     return type(engine).built(
         engine.infra,
-        _collective(collective or engine.work, changes),
+        work,
         engine.fabric,
-        _presets(engine.chosen, gpu),
-        _network(engine.network, network),
+        chosen,
+        net,
         engine.launch if launch is None else launch,
         late_ps=late_ps,
         notes=engine.notes if gpu is None else (),
         record=engine.recording,
+        given=given,
     )
 
 
@@ -106,7 +115,7 @@ def _collective(present: Collective | Graph, changes: dict[str, Any]) -> Collect
     if isinstance(present, Exchange):
         return present.changed(**given)
     algorithm = given.get("algorithm", present.algorithm)
-    own = algorithm in (present.algorithm, present.algorithm_name)  # else parameters are another's
+    own = algorithm == present.algorithm  # else parameters are another's
     channels = given.get("channels", present.channels)
     if channels not in (None, "auto") and (isinstance(channels, bool) or not isinstance(channels, int)):
         raise InputError(f"channels must be a whole number or auto, got {channels!r}", where="channels")

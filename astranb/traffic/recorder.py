@@ -141,7 +141,11 @@ def _workload_of(simulation: Simulation) -> Workload:
 def _run_of(what: Workload | Simulation, workload: Workload, *, congestion: bool) -> Run:
     """Return a run at its start: a copy of the simulation's, where that is one and folded already."""
     engine = None if isinstance(what, Workload) else what.driver.engine
-    if isinstance(engine, MessageEngine) and engine.begins_anew and engine.run.congestion == congestion:
+    if (
+        isinstance(engine, MessageEngine)
+        and engine.shortcut.begins_anew
+        and engine.run.congestion == congestion
+    ):
         run: Run = engine.run.copy()
         return run
     return Run(workload, congestion=congestion)

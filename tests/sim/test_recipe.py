@@ -152,11 +152,16 @@ def test_a_recipe_that_is_damaged_is_refused(recipe: bytes) -> None:
         {"position__events": -1}, {"position__events": "many"}, {"position": None}, {"position__edits": [3]},
         {"position__edits": None}, {"inputs__infra": 7}, {"inputs": {}}, {"engine": "fast"}, {"inputs": 3},
         {"checkpoint_bytes": 1e300}, {"position__hash": None}, {"notes": 3}, {"shared": 3}, {"parts": []},
+        {"position__hash": ""}, {"position__hash": "0" * 31 + "g"}, {"position__hash": "0" * 33},
         {"inputs__presets": []}, {"inputs__work": {"ref": 0}}, {"inputs__work": {"is": "Preset"}},
         {"inputs__late_ps": [1]}, {"inputs__program": {"array": "0"}},
     ]  # fmt: skip
     for change in wrong:
         refused(remade(recipe, **change))
+    members = read_archive(recipe, "", "", "")
+    twice = members["recipe.json"].replace(b'"launch":', b'"launch": "graph", "launch":')
+    assert twice != members["recipe.json"]
+    refused(write_archive({**members, "recipe.json": twice}))
     for cut in (0, 5, len(recipe) // 2, len(recipe) - 1):
         refused(recipe[:cut])
 
@@ -171,6 +176,19 @@ def test_a_recipe_whose_state_is_not_reached_can_be_opened_all_the_same(
     again = Simulation.load(tmp_path / "a.anb", unequal=True)
     assert again.finished
     assert again.edits == Simulation.of_saved_bytes(recipe).edits
+
+
+def test_breakpoints_that_do_not_fit_are_not_a_state_that_is_not_reached(recipe: bytes) -> None:
+    point = {"text": "x", "at_ps": 10**9, "rows": [], "object": "", "enabled": True}
+    other = remade(recipe, position__breakpoints=[point], position__hash="0" * 32)
+    found = Simulation.of_saved_bytes(other, unequal=True)  # they are those of the run all the same
+    assert [one.text for one in found.breakpoints] == ["x"]
+    for changes in ({}, {"position__hash": "0" * 32}):
+        wrong = remade(recipe, position__breakpoints=[{**point, "rows": 7}], **changes)
+        with pytest.raises(InputError) as error:
+            Simulation.of_saved_bytes(wrong, "a.anb", unequal=True)
+        assert str(error.value).startswith("a.anb, breakpoints: the breakpoints of this state are not of")
+    assert "astranb" not in refused(remade(recipe, position__breakpoints=[{**point, "rows": 7}]))
 
 
 def test_the_input_that_differs_is_named(recipe: bytes) -> None:
@@ -236,6 +254,36 @@ def test_an_algorithm_that_is_a_function_is_in_the_recipe_as_its_program() -> No
     assert again.title == sim.title
     assert again.recipe() == made
     assert again.source.parts == sim.source.parts
+
+
+def test_a_function_named_as_an_algorithm_is_not_taken_for_it() -> None:
+    from astranb.collectives import all_reduce
+    from astranb.collectives.library import find
+
+    written = find("all_reduce", "allpairs").write
+
+    def ring(p: Any) -> None:
+        written(p)
+
+    sim = Simulation("switch:gpus=4", all_reduce("4 KiB", ring))
+    made = sim.recipe()
+    work = json.loads(read_archive(made, "", "", "")["recipe.json"])["inputs"]["work"]
+    assert work["algorithm"] == {"function": "ring"}
+    again = Simulation.of_saved_bytes(made)
+    assert (again.title, again.recipe()) == (sim.title, made)
+    for changes in ({}, {"gpu": {"sms": 64}}, {"network": {"arbitration": "fair"}}, {"start": {1: "2 us"}}):
+        one, other = sim.rebuilt(**changes), again.rebuilt(**changes)
+        assert other.state_hash() == one.state_hash()
+        assert other.rebuilt().recipe() == one.recipe()
+    refused = "the function is not in the file; its program cannot be lowered again"
+    for wrong in ({"size": "8 KiB"}, {"gpu": {"unroll": 2}}, {"network": {"coalesce": 4}}, {"channels": 2}):
+        with pytest.raises(InputError, match=refused):
+            again.rebuilt(**wrong)
+    for right in (ring, "ring"):
+        one, other = (run.rebuilt(algorithm=right, size="8 KiB") for run in (sim, again))
+        assert other.state_hash() == one.state_hash()
+    assert again.rebuilt(algorithm=ring).state_hash() == sim.state_hash()
+    assert again.rebuilt(algorithm="ring").state_hash() != sim.state_hash()
 
 
 def test_a_function_that_a_run_depends_on_is_refused_in_a_line() -> None:

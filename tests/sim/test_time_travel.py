@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import astranb as anb
-from astranb.core.errors import Deadlock
+from astranb.core.errors import Deadlock, InputError
 from astranb.engine.cacheline import CacheLineEngine, Graph
 from astranb.engine.layers import LayerEngine
 from astranb.engine.messages import MessageEngine
@@ -482,6 +482,23 @@ def test_a_new_run_keeps_a_switched_recording() -> None:
     other.run()
     assert other.unrecorded == [(0, other.now_ps)]
     assert sim.fork(record=False).rebuilt(algorithm="allpairs").edits == []
+
+
+@pytest.mark.parametrize("value, on", [("on", True), (True, True), ("off", False), (False, False)])
+def test_a_recording_is_switched_by_its_path(value: bool | str, on: bool) -> None:
+    sim = CASES["lines"].make()
+    sim.set("record", value)
+    assert sim.edits == [(0, "record", "on" if on else "off")]
+    sim.run()
+    assert sim.unrecorded == ([] if on else [(0, sim.now_ps)])
+
+
+@pytest.mark.parametrize("value", ["no", "", "On", 0, 1, 2.5])
+def test_a_recording_that_is_neither_on_nor_off_is_refused(value: float | str) -> None:
+    sim = CASES["lines"].make()
+    with pytest.raises(InputError, match=r"^record: .* is neither on nor off; write on, or off$"):
+        sim.set("record", value)
+    assert sim.edits == []
 
 
 class _Growing:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from .aggregate import phase_times as phase_times
     from .assumptions import presets_of as presets_of
     from .build import LAUNCHES as LAUNCHES
+    from .build import lowers_alike as lowers_alike
     from .contributions import Contributions as Contributions
     from .contributions import sums as sums
     from .critical_path import CAUSES as CAUSES

@@ -34,7 +34,16 @@ from .workload import Graph
 if TYPE_CHECKING:
     from astranb.core.jit import Records
 
-__all__ = ["BINS", "LAUNCHES", "MachinePlan", "build", "lower_for", "recording_bytes", "recording_tables"]
+__all__ = [
+    "BINS",
+    "LAUNCHES",
+    "MachinePlan",
+    "build",
+    "lower_for",
+    "lowers_alike",
+    "recording_bytes",
+    "recording_tables",
+]
 
 _BREAKS = 64
 _MOST_LATENCY_PS = 10**12  # a thread block that waits polls each microsecond or so
@@ -110,18 +119,33 @@ def lower_for(
         collective.program(len(presets), fabric.shape),
         kind=collective.name,
         size=collective.size,
-        line_bytes=first.line_bytes,
-        unroll=first.unroll,
-        bulk_lines=first.bulk_lines,
-        engine_lines=first.engine_lines,
-        nic_lines=first.nic_lines,
-        nic_post_ps=first.nic_post_ps,
         tiled=partial(tile_of, gpu=first),
-        tile_lines=network.compute_lines,
+        **_lowering(first, network),
     )
     if program.flags and network.coalesce > 1:
         return lower_for(collective, presets, fabric, replace(network, coalesce=1), launch)
     return presets_for(program, presets, network), program
+
+
+def _lowering(first: Preset, network: Network) -> dict[str, int]:
+    """Return the numbers that a program of a collective is lowered with; lines are coalesced already."""
+    return {
+        "line_bytes": first.line_bytes,
+        "unroll": first.unroll,
+        "bulk_lines": first.bulk_lines,
+        "engine_lines": first.engine_lines,
+        "nic_lines": first.nic_lines,
+        "nic_post_ps": first.nic_post_ps,
+        "tile_lines": network.compute_lines,
+    }
+
+
+def lowers_alike(program: Lowered, one: tuple[Preset, Network], other: tuple[Preset, Network]) -> bool:
+    """Return whether lowering again, for another kind of GPU and network, would give the same program."""
+    if len(program.tiles) and one[0] != other[0]:  # a tile depends on what its GPU's kernels achieve
+        return False
+    now, then = (_lowering(gpu.coalesced(network.coalesce), network) for gpu, network in (one, other))
+    return now == then
 
 
 def presets_for(program: Lowered, presets: Sequence[Preset], network: Network) -> list[Preset]:

@@ -189,10 +189,13 @@ class CacheLineEngine(CacheLineState):
         if path == REROUTE:
             return reroute_edit(self.events, value, self.now_ps)
         if path == RECORD:
+            if not isinstance(value, bool) and value not in ("on", "off"):
+                what = f"{value!r:.40} is neither on nor off"
+                raise InputError(what, where=RECORD, hint="write on, or off")
             if not self.recording:
                 hint = "make it with Simulation(..., record=True)"
                 raise InputError("this simulation has no room for a recording", where="record", hint=hint)
-            return switch_recording(self.events, self.machine, on=value != "off")
+            return switch_recording(self.events, self.machine, on=value in (True, "on"))
         if back:
             path = _other_direction(path)
         return read_edit(self.events, path, value, self.fabric, self.machine)
