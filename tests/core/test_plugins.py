@@ -15,6 +15,7 @@ from astranb.cli import main
 from astranb.collectives import ALGORITHMS, Collective, algorithm, algorithms
 from astranb.core import plugins
 from astranb.core.errors import InputError
+from astranb.core.file_formats import FORMATS, format_of
 from astranb.core.plugins import KINDS, Registry, installed, of, recorded
 from astranb.gpu import named_gpus
 from astranb.hardware import GPU_FILES, gpu_named, preset
@@ -302,6 +303,32 @@ def test_the_file_of_a_gpu_that_is_wrong_is_named(offer: Offer) -> None:
     folder = offer("acme", ONE, GPU)
     (folder / "acme-one.yaml").write_text(FILE.replace("7", "-7"))
     assert "acme-one.yaml:4" in error(lambda: preset("acme-one"))
+
+
+READER = """import re
+from astranb.experimental import FileFormat
+FORMAT = FileFormat({ending!r}, "mine", "give it as --infra", re.compile(rb"mine"), "infrastructure", dict)
+"""
+
+
+@pytest.mark.parametrize("ending", ["plan", "network", "memory", "zip"])
+def test_a_format_of_a_plugin_has_an_ending_that_a_built_in_one_is_called(
+    offer: Offer, tmp_path: Path, ending: str
+) -> None:
+    """Built-in formats are recognized by their contents, before those of plug-ins."""
+    offer("acme", READER.format(ending=ending), ("formats", ending, "acme:FORMAT"))
+    for text, key in (
+        ("mine", ending),
+        ("PK\x03\x04", "zip"),
+        ('{"memory-type": 1}', "memory"),
+        ("yours", None),
+    ):
+        file = tmp_path / f"a.{ending}"
+        file.write_text(text)
+        found = format_of(file)
+        assert (found and found.key) == key
+    assert list(FORMATS) == [ending]
+    assert main(["plugins", "--check"]) == 0
 
 
 def test_a_plugin_changes_no_assumption(offer: Offer) -> None:
