@@ -18,6 +18,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeVar, Union, get_args, ge
 import numpy as np
 
 from .errors import AstranbError, InputError, near
+from .state import require_bytes
 
 __all__ = ["TYPING", "Decoder", "Encoder", "Form", "Kinds", "require"]
 
@@ -26,6 +27,11 @@ _LONG: Final = 32
 _MOST_DEPTH: Final = 60
 _MOST_TEXT: Final = 1 << 24
 _MOST_WHOLE: Final = 1 << 63
+_MOST_LISTED: Final = 1 << 24
+"""Elements of all lists of a document that arrays and numbers of distinct objects stand for."""
+_LONG_LIST: Final = 1 << 16
+_ELEMENT_BYTES: Final = 40
+"""Bytes of a whole number in a list."""
 _NUMBERS: Final = (bool, int, float)
 
 
@@ -145,7 +151,7 @@ class Encoder:
         if isinstance(value, bool | np.bool_):
             return bool(value)
         if isinstance(value, int | np.integer):
-            return int(value)
+            return self._whole(int(value))
         if isinstance(value, Fraction):
             return str(value)
         if isinstance(value, float | np.floating):
@@ -156,7 +162,9 @@ class Encoder:
             return self._object(value)
         if isinstance(value, Mapping):
             return {self._key(key): self.encode(one) for key, one in value.items()}
-        if isinstance(value, Sequence | frozenset | set):
+        if isinstance(value, frozenset | set):
+            return self._sequence(sorted(value, key=repr))  # their own order differs among processes
+        if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray | memoryview):
             return self._sequence(list(value))
         what = "a function" if callable(value) else f"a {type(value).__name__}"
         raise InputError(f"{what} cannot be written to a file", hint="use a name or numbers instead")
@@ -195,7 +203,7 @@ class Encoder:
 
     def _sequence(self, values: list[Any]) -> Any:
         if len(values) > _LONG and all(type(one) is int for one in values):
-            return self.array(np.array(values, np.int64))
+            return self.array(np.array([self._whole(one) for one in values], np.int64))
         if len(values) > 1 and type(values[0]) in self.kinds.classes:
             first: dict[int, int] = {}
             index = [first.setdefault(id(one), len(first)) for one in values]
@@ -209,6 +217,13 @@ class Encoder:
         if isinstance(key, str | int | np.integer) and not isinstance(key, bool):
             return str(key)
         raise InputError(f"{key!r:.40} cannot be a key in a file", hint="use texts or whole numbers")
+
+    @staticmethod
+    def _whole(value: int) -> int:
+        if abs(value) < _MOST_WHOLE:
+            return value
+        what = f"a whole number of {value.bit_length()} bits is too large to be written to a file"
+        raise InputError(what, hint="use numbers below 2^63")
 
     @staticmethod
     def _real(value: float) -> Any:
@@ -237,7 +252,7 @@ class Decoder:
         shared: Sequence[Any] = (),
     ) -> None:
         self.kinds, self.arrays, self.files = kinds, arrays, files or {}
-        self._shared, self._depth = shared, 0
+        self._shared, self._depth, self._listed = shared, 0, 0
         self._made: dict[int, Any] = {}
         self._classes = {one.__name__: one for one in (*kinds.classes, *kinds.forms)}
         self._hints: dict[type, dict[str, Any]] = {}
@@ -347,8 +362,15 @@ class Decoder:
     def _sequence(self, document: Any, hint: Any, where: str) -> list[Any]:
         if isinstance(document, dict) and "array" in document:
             values = self.array(document, where)
-            if values.ndim != 1 or values.dtype.kind not in "iu":
+            one_of = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+            fine = (
+                values.ndim == 1 and values.dtype.kind in "iu" and any(self._may_be(0, one) for one in one_of)
+            )
+            if not fine:
                 raise self._wrong(document, where)
+            if len(values) and not -_MOST_WHOLE < int(values.min()) <= int(values.max()) < _MOST_WHOLE:
+                raise InputError("a number is out of range", where=where, hint="save it again")
+            self._count(len(values), where)
             return list(values.tolist())
         if isinstance(document, dict) and set(document) == {"distinct", "each"}:
             distinct = self._sequence(document["distinct"], hint, f"{where}.distinct")
@@ -359,6 +381,15 @@ class Decoder:
         if not isinstance(document, list):
             raise self._wrong(document, where)
         return [self.decode(one, hint, f"{where}[{at}]") for at, one in enumerate(document)]
+
+    def _count(self, elements: int, where: str) -> None:
+        """Bound what a small document, which refers to one large array again and again, may take."""
+        self._listed += elements
+        if self._listed > _MOST_LISTED:
+            what = f"its lists have more than {_MOST_LISTED:,} numbers"
+            raise InputError(what, where=where, hint="save a smaller run")
+        if elements > _LONG_LIST:  # else asking takes longer than the list
+            require_bytes(_ELEMENT_BYTES * elements, where=where, hint="save a smaller run")
 
     def _mapping(self, document: Any, args: Sequence[Any], where: str) -> dict[Any, Any]:
         if not isinstance(document, dict):

@@ -273,10 +273,8 @@ _FORMATS: Final = (
 )
 
 
-FORMATS: Final[Registry[str, FileFormat]] = Registry(
-    "formats", FileFormat, lambda one: one.key, {one.key: one for one in _FORMATS}
-)
-"""The formats by their keys; a plug-in is asked about files of its ending that are of no built-in one."""
+FORMATS: Final[Registry[str, FileFormat]] = Registry("formats", FileFormat, lambda one: one.key, {})
+"""The formats of plug-ins by the endings of their files, which are asked about those of no built-in one."""
 
 
 def format_of(path: str | Path) -> FileFormat | None:

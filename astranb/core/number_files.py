@@ -12,7 +12,7 @@ import io
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
@@ -244,15 +244,8 @@ def read_arrays(path: str | Path, hint: str) -> dict[str, np.ndarray]:
         There is no such file, it is something else, holds Python objects, or unpacks to more than
         a file of its size may, or than fits in memory.
     """
-    where = str(path)
     data = _contents(path)
-    try:
-        found = _arrays(io.BytesIO(data), len(data), max(FREE_BYTES, MOST_RATIO * len(data)), where)
-    except DAMAGED as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"no arrays of NumPy: {error}"[:200], where=where, hint=hint) from None
-    return {name.removesuffix(".npy"): array for name, array in found.items()}
+    return arrays_of(data, str(path), "arrays of NumPy", hint, max(FREE_BYTES, MOST_RATIO * len(data)))
 
 
 def bytes_of(tables: Mapping[str, Any]) -> bytes:
@@ -262,19 +255,31 @@ def bytes_of(tables: Mapping[str, Any]) -> bytes:
     return file.getvalue()
 
 
-def arrays_of(data: bytes, where: str) -> dict[str, np.ndarray]:
-    """Read what :func:`bytes_of` returned; the arrays cannot be written to.
+def arrays_of(
+    data: bytes, where: str, what: str = "arrays of NumPy", hint: str = "", most: int | None = None
+) -> dict[str, np.ndarray]:
+    """Read the contents of an ``.npz`` file; the arrays cannot be written to.
+
+    Parameters
+    ----------
+    data : bytes
+    where, what, hint : str
+        What errors call the file, what it should be, and how one makes such a one.
+    most : int, optional
+        Bytes that it may unpack to; its own size where not given.
 
     Raises
     ------
     InputError
-        It is something else.
+        It is something else, holds Python objects, or unpacks to more.
     """
     try:
-        found = _arrays(io.BytesIO(data), len(data), len(data), where)
+        found = members(io.BytesIO(data), len(data), len(data) if most is None else most, where)
+        return {name.removesuffix(".npy"): _array(member) for name, member in found}
     except DAMAGED as error:
-        raise InputError("no arrays of NumPy", where=where) from error
-    return {name.removesuffix(".npy"): array for name, array in found.items()}
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"not {what}: {error}"[:200], where=where, hint=hint) from error
 
 
 def write_tables(path: Path, tables: Mapping[str, Any]) -> None:
@@ -288,7 +293,7 @@ def write_tables(path: Path, tables: Mapping[str, Any]) -> None:
     arrays = {name: np.asarray(table) for name, table in tables.items()}
     arrays[_CHECKSUM] = np.frombuffer(_checksum(arrays), np.uint8)
     with whole_file(path) as file:
-        np.savez(file, allow_pickle=False, **arrays)
+        file.write(bytes_of(arrays))
 
 
 def read_tables(path: Path, what: str, hint: str) -> dict[str, np.ndarray]:
@@ -305,17 +310,7 @@ def read_tables(path: Path, what: str, hint: str) -> dict[str, np.ndarray]:
     InputError
         There is no such file, it is something else, or it is damaged.
     """
-    if not path.is_file():
-        raise InputError("not a file" if path.exists() else "file not found", where=str(path))
-    try:
-        with path.open("rb") as file:
-            size = path.stat().st_size
-            found = _arrays(file, size, size, str(path))
-    except InputError:
-        raise
-    except DAMAGED as error:
-        raise InputError(f"not {what}", where=str(path), hint=hint) from error
-    arrays = {name.removesuffix(".npy"): array for name, array in found.items()}
+    arrays = arrays_of(_contents(path), str(path), what, hint)
     checksum = arrays.pop(_CHECKSUM, None)
     if checksum is None:
         raise InputError("without a checksum: written by another version", where=str(path), hint=hint)
@@ -332,11 +327,6 @@ def _contents(path: str | Path) -> bytes:
     with readable(path) as file:
         require_bytes(file.stat().st_size, where=str(path), hint=_SMALLER)
     return contents(path, _MOST_FILE_BYTES)
-
-
-def _arrays(file: BinaryIO, size: int, most: int, where: str) -> dict[str, np.ndarray]:
-    """Read all arrays of a file of so many bytes, which may unpack to so many."""
-    return {name: _array(data) for name, data in members(file, size, most, where)}
 
 
 def _checksum(arrays: Mapping[str, np.ndarray]) -> bytes:

@@ -18,6 +18,7 @@ import numpy as np
 
 from .errors import InputError
 from .packed import MOST_RATIO
+from .state import free_bytes, require_bytes
 
 __all__ = ["BEGIN", "pack", "unpack"]
 
@@ -26,8 +27,10 @@ BEGIN: Final = b"astranb planes 1\n"
 
 _MOST: Final = (1 << 31) - 1
 """Bytes of all tables together."""
-_FREE: Final = 1 << 28
+_FREE: Final = 1 << 24
 """Bytes that any file may unpack to; a larger one is bounded by its size."""
+_COPIES: Final = 2
+"""Times their bytes that tables take while they are unpacked."""
 _MOST_HEADER: Final = 1 << 24
 _CHECKSUM: Final = 16
 _KIND = re.compile(r"[<|][biuf][1248]")
@@ -46,7 +49,8 @@ def pack(tables: Mapping[str, Any]) -> bytes:
     header = json.dumps([(name, _descr(one), one.shape) for name, one in arrays.items()]).encode()
     planes = [_planes(one) for one in arrays.values()]
     content = b"".join([len(header).to_bytes(4, "little"), header, *planes])
-    return BEGIN + hashlib.blake2b(content, digest_size=_CHECKSUM).digest() + zlib.compress(content, 6)
+    packed = zlib.compress(content, 6)
+    return b"".join([BEGIN, _checksum(content), packed, _filler(len(content), len(packed))])
 
 
 def unpack(data: bytes, where: str, what: str, hint: str) -> dict[str, np.ndarray]:
@@ -64,19 +68,37 @@ def unpack(data: bytes, where: str, what: str, hint: str) -> dict[str, np.ndarra
         It is something else, damaged, or too large.
     """
     begin = len(BEGIN) + _CHECKSUM
+    most = min(_MOST, max(_FREE, MOST_RATIO * len(data)))
+    free = free_bytes() * 4 // 5
     try:
         unpacking = zlib.decompressobj()
-        content = unpacking.decompress(data[begin:], min(_MOST, max(_FREE, MOST_RATIO * len(data))))
-        if not data.startswith(BEGIN) or not unpacking.eof or unpacking.unused_data:
+        content = unpacking.decompress(data[begin:], min(most, max(1, free // _COPIES)))
+        if unpacking.unconsumed_tail and len(content) < most:
+            require_bytes(_COPIES * most, where=where, hint="use a smaller file", allowed=free)
+        packed = len(data) - begin - len(unpacking.unused_data)
+        whole = data.startswith(BEGIN) and unpacking.eof
+        if not whole or unpacking.unused_data != _filler(len(content), packed):
             raise ValueError("cut")  # noqa: TRY301 - one report for all
+    except InputError:
+        raise
     except (zlib.error, ValueError, MemoryError) as error:
         raise InputError(f"not {what}, or damaged", where=where, hint=hint) from error
-    if hashlib.blake2b(content, digest_size=_CHECKSUM).digest() != data[len(BEGIN) : begin]:
+    if _checksum(content) != data[len(BEGIN) : begin]:
         raise InputError("damaged: wrong checksum", where=where, hint=hint)
     try:
         return _tables(content)
     except (ValueError, TypeError, KeyError, RecursionError, MemoryError, OverflowError) as error:
         raise InputError(f"not {what}", where=where, hint=hint) from error
+
+
+def _checksum(content: bytes) -> bytes:
+    return hashlib.blake2b(content, digest_size=_CHECKSUM).digest()
+
+
+def _filler(content_bytes: int, packed_bytes: int) -> bytes:
+    """Return bytes that make a file as large as its tables ask for (``MOST_RATIO``), which do not pack."""
+    needed = -(-content_bytes // MOST_RATIO) - packed_bytes
+    return hashlib.shake_128(BEGIN).digest(needed) if content_bytes > _FREE and needed > 0 else b""
 
 
 def _tables(content: bytes) -> dict[str, np.ndarray]:

@@ -39,8 +39,12 @@ KINDS: Final = {
 
 _GROUP: Final = "astranb."
 _ENTRY_POINTS: Final = "entry_points.txt"
-_REQUIRES: Final = re.compile(r"\s*astranb\s*(?:\[[^\]]*\])?\s*\(?([^;)]*)", re.IGNORECASE)
-_CLAUSE: Final = re.compile(r"\s*(>=|<=|==|!=|~=|>|<)\s*(\d+(?:\.\d+)*)(\.\*)?\s*")
+_REQUIRES: Final = re.compile(r"\s*astranb\s*(?:\[[^\]]*\])?\s*(?:\(([^()]*)\)|([^()]*))\s*", re.IGNORECASE)
+_EXTRA: Final = re.compile(r"\bextra\b")
+_VERSION: Final = r"(\d+(?:\.\d+)*)(?:[-_.]?(dev|a|b|rc|post)[-_.]?(\d*))?"
+_CLAUSE: Final = re.compile(rf"\s*(>=|<=|==|!=|~=|>|<)\s*({_VERSION})(\.\*)?\s*", re.IGNORECASE)
+_STAGES: Final = ("dev", "a", "b", "rc", "", "post")
+"""Parts of a version behind its numbers, in the order of time."""
 
 
 class Plugin(NamedTuple):
@@ -89,26 +93,30 @@ class Plugin(NamedTuple):
 
 
 def _met(specifier: str, version: str = __version__) -> bool:
-    """Return whether a version fits a specifier; clauses in other forms than numbers are left to pip.
+    """Return whether a version fits a specifier; clauses in other forms are left to pip.
 
     Examples
     --------
     >>> [_met(text, "1.4.2") for text in (">=1.4", ">=1.4,<1.5", "~=1.4", "==1.4.*", ">1.4.2", ">=1.5")]
     [True, True, True, True, False, False]
+    >>> [_met(text, "1.4") for text in (">=1.4rc1", ">1.4rc1", "<1.4rc1", "==1.4rc1", ">=1.5rc1")]
+    [True, True, False, False, False]
     """
-    own = _numbers(version)
+    own, own_stage = _parsed(version)
     for text in specifier.split(","):
         clause = _CLAUSE.fullmatch(text)
         if clause is None:
             continue
-        sign, wanted = clause[1], _numbers(clause[2])
+        sign, (wanted, stage) = clause[1], _parsed(clause[2])
         begins = own[: len(wanted)] == wanted
         width = max(len(own), len(wanted))
-        a, b = ((*numbers, *[0] * (width - len(numbers))) for numbers in (own, wanted))
+        numbers, others = ((*some, *[0] * (width - len(some))) for some in (own, wanted))
+        a, b = (numbers, own_stage), (others, stage)
+        apart = numbers != others or stage != _parsed("")[1]  # 1.4rc1 is not <1.4, nor 1.4.post1 >1.4
         met = {
-            ">=": a >= b, "<=": a <= b, ">": a > b, "<": a < b,
-            "==": begins if clause[3] else a == b,
-            "!=": not begins if clause[3] else a != b,
+            ">=": a >= b, "<=": a <= b, ">": a > b and apart, "<": a < b and apart,
+            "==": begins if clause[6] else a == b,
+            "!=": not begins if clause[6] else a != b,
             "~=": a >= b and own[: len(wanted) - 1] == wanted[:-1],
         }[sign]  # fmt: skip
         if not met:
@@ -116,9 +124,12 @@ def _met(specifier: str, version: str = __version__) -> bool:
     return True
 
 
-def _numbers(version: str) -> tuple[int, ...]:
-    begin = re.match(r"\d+(?:\.\d+)*", version)
-    return tuple(map(int, begin[0].split("."))) if begin else ()
+def _parsed(version: str) -> tuple[tuple[int, ...], tuple[int, int]]:
+    """Return the numbers of a version, and its stage with a number."""
+    found = re.match(_VERSION, version, re.IGNORECASE)
+    numbers = tuple(map(int, found[1].split("."))) if found else ()
+    stage = (found[2] or "").lower() if found else ""
+    return numbers, (_STAGES.index(stage), int((found and found[3]) or 0))
 
 
 def installed(kind: str | None = None) -> list[Plugin]:
@@ -165,8 +176,10 @@ def _offered(metadata: Path) -> tuple[str, list[Plugin]]:
 
     one = Distribution.at(metadata)
     name = one.metadata["Name"] or metadata.stem.partition("-")[0]
-    matches = (_REQUIRES.fullmatch(text.partition(";")[0]) for text in one.requires or ())
-    requires = tuple(match[1].strip() for match in matches if match and match[1].strip())
+    required = [text.partition(";") for text in one.requires or ()]
+    matches = [_REQUIRES.fullmatch(text) for text, _, marker in required if not _EXTRA.search(marker)]
+    specifiers = [(match[1] or match[2] or "").strip() for match in matches if match]
+    requires = tuple(filter(None, specifiers))
     return name, [
         Plugin(entry.group.removeprefix(_GROUP), entry.name, name, one.version, entry.value, requires)
         for entry in one.entry_points
@@ -230,6 +243,8 @@ class Registry(MutableMapping[K, T], Generic[K, T]):
         Returns the key for the name of an entry point; by default the name itself.
     read : callable, optional
         Makes an object of what an entry point names, as of a file.
+    module_of : callable, optional
+        Returns the module that an object is of, where modules register their objects.
 
     Examples
     --------
@@ -247,10 +262,12 @@ class Registry(MutableMapping[K, T], Generic[K, T]):
         *,
         key_of: Callable[[str], Any] = str,
         read: Callable[[Any], Any] = lambda found: found,
+        module_of: Callable[[T], str] = lambda _: "",
     ) -> None:
         self.kind, self._item = kind, item
         self._name_of: Callable[[T], K] = name_of
         self.key_of, self._read = key_of, read
+        self._module_of: Callable[[T], str] = module_of
         self._items: dict[K, T] = dict(items or {})
         self._sealed = items is not None
 
@@ -280,15 +297,20 @@ class Registry(MutableMapping[K, T], Generic[K, T]):
 
     def __setitem__(self, key: K, item: T) -> None:
         """Register an object; one that the module of a plug-in registers is the plug-in's."""
-        if not (self._sealed and _loading):
-            self._items[key] = item
-            return
-        by = _loading[-1]
-        own = self._plugins(key).get(_text(key))
-        if own is None or own.distribution != by.distribution:
+        own = self.plugin(key) if self._sealed else None
+        by = _loading[-1] if self._sealed and _loading else None
+        module = self._module_of(item)
+        if own and (_package(module) == _package(own.value) or (by and by.distribution == own.distribution)):
+            own.check()
+            _loaded[own] = item
+        elif by:
             why = "is built in" if key in self._items else "is none of its entry points"
             raise by.error(f"its module registers {_text(key)!r}, which {why}")
-        _loaded[own] = item
+        elif own:
+            hint = f"register it by another name, or run pip uninstall {own.distribution}"
+            raise InputError(f"{_text(key)!r} is the name of plug-in {own}", where=module, hint=hint)
+        else:
+            self._items[key] = item
 
     def __delitem__(self, key: K) -> None:
         """Remove an object that this process has registered."""
@@ -326,7 +348,9 @@ class Registry(MutableMapping[K, T], Generic[K, T]):
         return self._plugins(key).get(_text(key))
 
     def _object(self, plugin: Plugin) -> T:
-        found: T = _loaded[plugin] if plugin in _loaded else self._load(plugin)
+        # An import that failed may have registered it.
+        whole = plugin in _loaded and _module(plugin) in sys.modules
+        found: T = _loaded[plugin] if whole else self._load(plugin)
         for used in _recorders:
             used[plugin] = None
         return found
@@ -335,7 +359,7 @@ class Registry(MutableMapping[K, T], Generic[K, T]):
         """Load a plug-in: whole, or not at all."""
         plugin.check()
         objects, modules = dict(_loaded), set(sys.modules)
-        module, _, attribute = plugin.value.partition("[")[0].strip().partition(":")
+        module, attribute = _module(plugin), plugin.value.partition("[")[0].strip().partition(":")[2]
         _loading.append(plugin)
         try:
             found: Any = import_module(module)
@@ -347,7 +371,7 @@ class Registry(MutableMapping[K, T], Generic[K, T]):
             _loaded.clear()
             _loaded.update(objects)
             for name in set(sys.modules) - modules:
-                if name.partition(".")[0] == module.partition(".")[0]:
+                if _package(name) == _package(module):
                     del sys.modules[name]
             if isinstance(error, InputError) and error.where == f"plug-in {plugin}":
                 raise
@@ -382,6 +406,15 @@ class Registry(MutableMapping[K, T], Generic[K, T]):
             if plugin is None:
                 raise
             raise plugin.error(_described(error)) from error
+
+
+def _module(plugin: Plugin) -> str:
+    return plugin.value.partition("[")[0].partition(":")[0].strip()
+
+
+def _package(module: str) -> str:
+    """Return the outermost package of a module, or of what an entry point names."""
+    return re.split(r"[.:\[]", module.strip())[0].strip()
 
 
 def _text(key: object) -> str:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
+from astranb.core import encoded
 from astranb.core.encoded import Decoder, Encoder, Form, Kinds, require
 from astranb.core.errors import InputError
 
@@ -30,6 +31,7 @@ class Shape:
     inner: Shape | Point | None = None
     pair: tuple[str, int] = ("a", 1)
     open: bool = False
+    names: tuple[str, ...] = ()
     where: str = "here"
 
     def __post_init__(self) -> None:
@@ -89,11 +91,28 @@ def test_a_place_is_not_written() -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [len, object(), Odd, [len], {"a": object()}, float("nan"), float("inf"), {1.5: 2}, {True: 1}]
-)
+    "value",
+    [
+        len, object(), Odd, [len], {"a": object()}, float("nan"), float("inf"), {1.5: 2}, {True: 1},
+        b"bytes", bytearray(40), memoryview(b"bytes"), 1 << 63, -(1 << 63), np.uint64((1 << 64) - 1),
+        [1 << 63] * 40,
+    ],
+)  # fmt: skip
 def test_what_cannot_be_written_is_refused(value: Any) -> None:
     with pytest.raises(InputError):
         Encoder(KINDS).encode(value)
+
+
+def test_a_number_of_thousands_of_digits_is_refused() -> None:
+    with pytest.raises(InputError, match="too large to be written"):
+        Encoder(KINDS).encode(1 << 20_000)
+
+
+def test_sets_are_written_in_one_order() -> None:
+    assert Encoder(KINDS).encode({"b", "a", "c"}) == ["a", "b", "c"]
+    encoder = Encoder(KINDS)
+    assert encoder.encode(frozenset(range(100))) == {"array": "0"}
+    assert sorted(encoder.arrays["0"].tolist()) == list(range(100))
 
 
 @pytest.mark.parametrize(
@@ -117,6 +136,10 @@ def test_what_cannot_be_written_is_refused(value: Any) -> None:
         ({"parts": {"1_0": [1]}}, "it.parts: '1_0' is not a whole number"),
         ({"parts": {"1": [1.5]}}, "it.parts.1[0]: unexpected value 1.5"),
         ({"parts": {"1": {"array": "9"}}}, "it.parts.1: unexpected value"),
+        ({"parts": {"1": {"array": "reals"}}}, "it.parts.1: unexpected value"),
+        ({"parts": {"1": {"array": "large"}}}, "it.parts.1: a number is out of range"),
+        ({"points": {"array": "whole"}}, "it.points: unexpected value"),
+        ({"names": {"array": "whole"}}, "it.names: unexpected value"),
         ({"speed": "1/0"}, "it.speed: unexpected value '1/0'"),
         ({"speed": "1e999999999"}, "it.speed: unexpected value"),
         ({"table": {"array": "7"}}, "it.table: unexpected value"),
@@ -131,10 +154,35 @@ def test_what_cannot_be_written_is_refused(value: Any) -> None:
 )
 def test_what_is_something_else_is_refused_with_its_place(changes: dict[str, Any], text: str) -> None:
     document = {"is": "Shape", "points": [], **changes}
+    arrays: dict[str, np.ndarray] = {
+        "whole": np.arange(3),
+        "reals": np.ones(3),
+        "large": np.array([1 << 63], np.uint64),
+    }
     with pytest.raises(InputError) as found:
-        Decoder(KINDS, {}).decode(document, Shape, "it")
+        Decoder(KINDS, arrays).decode(document, Shape, "it")
     assert text in str(found.value)
     assert "\n" not in str(found.value)
+
+
+@pytest.mark.parametrize("hint", [list[int], list[float], list[Any], list[str | int], list[float | None]])
+def test_arrays_of_whole_numbers_are_lists_where_such_may_be(hint: Any) -> None:
+    arrays: dict[str, np.ndarray] = {"0": np.array([7, -8], np.int32), "1": np.zeros(0, np.uint64)}
+    assert Decoder(KINDS, arrays).decode({"array": "0"}, hint, "it") == [7, -8]
+    assert Decoder(KINDS, arrays).decode({"array": "1"}, hint, "it") == []
+
+
+def test_lists_that_arrays_stand_for_are_bounded_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encoded, "_MOST_LISTED", 1000)
+    arrays = {"0": np.zeros(400, np.int8)}
+    document = {str(number): {"array": "0"} for number in range(2)}
+    assert len(Decoder(KINDS, arrays).decode(document, dict[int, list[int]], "it")) == 2
+    with pytest.raises(InputError, match=r"it\.2: its lists have more than 1,000 numbers"):
+        Decoder(KINDS, arrays).decode({**document, "2": {"array": "0"}}, dict[int, list[int]], "it")
+    monkeypatch.setattr(encoded, "_LONG_LIST", 300)
+    monkeypatch.setattr(encoded, "_ELEMENT_BYTES", 1 << 60)
+    with pytest.raises(InputError, match="GB of memory"):
+        Decoder(KINDS, arrays).decode(document, dict[int, list[int]], "it")
 
 
 def test_nesting_has_an_end() -> None:

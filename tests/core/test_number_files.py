@@ -166,7 +166,7 @@ def test_a_member_does_not_unpack_beyond_the_size_that_it_says(tmp_path: Path) -
     data = (tmp_path / "a.npz").read_bytes()
     size = (len(header(1)) + (8 << 24)).to_bytes(4, "little")
     (tmp_path / "a.npz").write_bytes(data.replace(size, (4096).to_bytes(4, "little")))
-    refused(tmp_path / "a.npz", "no arrays of NumPy")
+    refused(tmp_path / "a.npz", "not arrays of NumPy")
 
 
 @pytest.mark.parametrize(
@@ -183,18 +183,18 @@ def test_a_member_does_not_unpack_beyond_the_size_that_it_says(tmp_path: Path) -
 def test_what_is_no_array_is_refused(member: bytes, method: int, tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "a.npz", "w", method) as file:
         file.writestr("counts.npy", member)
-    refused(tmp_path / "a.npz", "no arrays of NumPy")
+    refused(tmp_path / "a.npz", "not arrays of NumPy")
 
 
 def test_python_objects_are_not_read(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", counts=np.array([{}], object))
-    refused(tmp_path / "a.npz", "no arrays of NumPy")
+    refused(tmp_path / "a.npz", "not arrays of NumPy")
 
 
 @pytest.mark.parametrize("data", [b"", b"PK", b"text", b"PK\x03\x04" + bytes(100)])
 def test_what_is_no_file_of_arrays_is_refused(data: bytes, tmp_path: Path) -> None:
     (tmp_path / "a.npz").write_bytes(data)
-    refused(tmp_path / "a.npz", "no arrays of NumPy")
+    refused(tmp_path / "a.npz", "not arrays of NumPy")
 
 
 @given(st.lists(st.sampled_from(HOSTILE), min_size=1, max_size=3))

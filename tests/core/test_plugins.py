@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -14,6 +15,7 @@ from astranb.cli import main
 from astranb.collectives import ALGORITHMS, Collective, algorithm, algorithms
 from astranb.core import plugins
 from astranb.core.errors import InputError
+from astranb.core.file_formats import FORMATS, format_of
 from astranb.core.plugins import KINDS, Registry, installed, of, recorded
 from astranb.gpu import named_gpus
 from astranb.hardware import GPU_FILES, gpu_named, preset
@@ -179,6 +181,45 @@ def test_several_algorithms_of_one_module(offer: Offer) -> None:
     assert len(ALGORITHMS) == len(ALGORITHMS.own()) + 2
 
 
+MINE = "from astranb.collectives import algorithm\n@algorithm('all_reduce', 'acme')\ndef f(p): 'Mine.'\n"
+
+
+def test_a_plugin_whose_module_is_imported_is_the_same(offer: Offer) -> None:
+    """``import acme`` in a notebook registers what a lookup would load."""
+    offer("acme", MINE, ("algorithms", "all_reduce.acme", "acme:f"))
+    module = importlib.import_module("acme")
+    assert ALGORITHMS["all_reduce", "acme"].write is module.f
+    assert ("all_reduce", "acme") in list(ALGORITHMS)
+    assert ("all_reduce", "acme") not in ALGORITHMS.own()
+    with recorded() as used:
+        assert [one.summary for one in algorithms("all_reduce")][-1] == "Mine."
+    assert list(map(str, used)) == ["acme 1.0, astranb.algorithms 'all_reduce.acme'"]
+
+
+def test_an_import_that_fails_registers_nothing(offer: Offer) -> None:
+    offer("acme", MINE + "1 / 0\n", ("algorithms", "all_reduce.acme", "acme:f"))
+    with pytest.raises(ZeroDivisionError):
+        importlib.import_module("acme")
+    assert "ZeroDivisionError" in error(lambda: ALGORITHMS["all_reduce", "acme"])
+
+
+def test_an_import_of_a_plugin_for_another_version_is_refused(offer: Offer) -> None:
+    offer("acme", MINE, ("algorithms", "all_reduce.acme", "acme:f"), requires="astranb>=99")
+    assert "it is for astranb >=99" in error(lambda: importlib.import_module("acme"))
+
+
+def test_the_name_of_a_plugin_is_not_registered_by_others(offer: Offer) -> None:
+    offer("acme", MINE, ("algorithms", "all_reduce.acme", "acme:f"))
+
+    def mine(p: Any) -> None:
+        """Nothing."""
+
+    found = error(lambda: algorithm("all_reduce", "acme")(mine))
+    assert f"{__name__}: 'all_reduce.acme' is the name of plug-in acme 1.0" in found
+    assert "register it by another name" in found
+    assert ALGORITHMS["all_reduce", "acme"].summary == "Mine."
+
+
 @pytest.mark.parametrize(
     "kind, name, asked",
     [
@@ -223,6 +264,9 @@ def test_of_one_distribution_the_first_on_the_path_counts(offer: Offer) -> None:
         ("astranb>=0.1,<0.2", True), ("astranb", True), ("astranb[all]>=0.1; python_version > '3'", True),
         ("astranb (>=0.1)", True), ("numpy>=99", True), ("astranb>=0.2", False), ("astranb~=0.0.9", False),
         ("astranb==0.1.*", True), ("astranb!=0.1.0", False), ("Astranb>99", False), ("astranb-x>=99", True),
+        ("astranb (>=0.2)", False), ("astranb [all] (>=0.1,<0.2) ; python_version > '3'", True),
+        ("astranb>=0.2rc1", False), ("astranb>=0.1rc1", True), ("astranb==0.1.0rc1", False),
+        ("astranb<0.1.0.post1", True), ("astranb>=99; extra == 'test'", True), ("astranb @ file:///a", True),
     ],
 )  # fmt: skip
 def test_a_plugin_for_another_version_is_not_loaded(
@@ -282,6 +326,32 @@ def test_hints_name_plugins(offer: Offer) -> None:
     offer("acme", ONE, GPU)
     assert "unknown GPU 'acme-on'; did you mean 'acme-one'" in error(lambda: preset("acme-on"))
     assert "no GPU 'acme-on' for a model; did you mean 'acme-one'" in error(lambda: gpu_named("acme-on"))
+
+
+READER = """import re
+from astranb.experimental import FileFormat
+FORMAT = FileFormat({ending!r}, "mine", "give it as --infra", re.compile(rb"mine"), "infrastructure", dict)
+"""
+
+
+@pytest.mark.parametrize("ending", ["plan", "network", "memory", "zip"])
+def test_a_format_of_a_plugin_has_an_ending_that_a_built_in_one_is_called(
+    offer: Offer, tmp_path: Path, ending: str
+) -> None:
+    """Built-in formats are recognized by their contents, before those of plug-ins."""
+    offer("acme", READER.format(ending=ending), ("formats", ending, "acme:FORMAT"))
+    for text, key in (
+        ("mine", ending),
+        ("PK\x03\x04", "zip"),
+        ('{"memory-type": 1}', "memory"),
+        ("yours", None),
+    ):
+        file = tmp_path / f"a.{ending}"
+        file.write_text(text)
+        found = format_of(file)
+        assert (found and found.key) == key
+    assert list(FORMATS) == [ending]
+    assert main(["plugins", "--check"]) == 0
 
 
 def test_a_plugin_changes_no_assumption(offer: Offer) -> None:

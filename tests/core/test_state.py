@@ -78,9 +78,9 @@ def test_nothing_half_written(tmp_path: Path):
 def test_another_file_is_refused(tmp_path: Path, content: bytes):
     path = tmp_path / "state.npz"
     path.write_bytes(content)
-    with pytest.raises(InputError, match="not a state; write one"):
+    with pytest.raises(InputError, match=r"not a state: .*; write one"):
         read_tables(path, "a state", "write one")
-    with pytest.raises(InputError, match="file not found"):
+    with pytest.raises(InputError, match="gone: No such file"):
         read_tables(tmp_path / "gone", "a state", "write one")
 
 

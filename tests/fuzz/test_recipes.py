@@ -13,6 +13,7 @@ import random
 import subprocess
 import sys
 import tempfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ import astranb as anb
 from astranb.collectives import gemm_reduce_scatter
 from astranb.core.archive import read_archive, write_archive
 from astranb.core.errors import InputError
-from astranb.core.planes import pack, unpack
+from astranb.core.planes import BEGIN, pack, unpack
 from astranb.infragraph import resolve
 from astranb.net import Fault, Network
 from astranb.net.roce import Dcqcn, Ecn, Pfc, Roce
@@ -342,6 +343,25 @@ def test_a_recipe_that_unpacks_to_far_more_than_its_size_is_refused() -> None:
     assert len(bomb) < 1 << 20
     with pytest.raises(InputError, match=r"unpacks to 536,870,912 bytes from"):
         anb.Simulation.of_saved_bytes(bomb)
+
+
+@pytest.mark.parametrize(
+    "zeros, match",
+    [(2 * 10**8, "not tables, or damaged"), (6_000_000, "lists have more than 16,777,216 numbers")],
+)
+def test_a_recipe_whose_lists_are_far_larger_than_it_is_refused(zeros: int, match: str) -> None:
+    """Before they are unpacked, or before each number becomes an object of Python."""
+    members = read_archive(WORKLOADS["workload"][0]().recipe(), "", "", "")
+    document = json.loads(members["recipe.json"])
+    document["inputs"]["workload"]["groups"] = {str(number): {"array": "zeros"} for number in range(3)}
+    tables = pack({**unpack(members["tables"], "", "", ""), "zeros": np.zeros(zeros, np.int8)})
+    unpacking = zlib.decompressobj()
+    unpacking.decompress(tables[len(BEGIN) + 16 :])
+    tables = tables.removesuffix(unpacking.unused_data)  # which makes it as large as its tables ask for
+    forged = write_archive({**members, "recipe.json": json.dumps(document).encode(), "tables": tables})
+    assert len(forged) < 16_000
+    with pytest.raises(InputError, match=match):
+        anb.Simulation.of_saved_bytes(forged)
 
 
 def _main(name: str, first: str, count: str) -> None:

@@ -338,6 +338,19 @@ def test_a_bomb_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         unpack(pack({"zeros": np.zeros(1 << 20)}), "here", "a table", "make one")
 
 
+def test_tables_that_pack_well_are_as_large_as_they_ask_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    tables = {"zeros": np.zeros((1 << 24) + 1, np.int8)}
+    made = pack(tables)
+    assert len(made) * planes.MOST_RATIO > 1 << 24
+    assert (unpack(made, "", "", "")["zeros"] == 0).all()
+    for cut in (made[:-1], made + b"0", made[:-1] + b"0"):
+        with pytest.raises(InputError, match="not a table, or damaged"):
+            unpack(cut, "here", "a table", "make one")
+    monkeypatch.setattr(planes, "free_bytes", lambda: 1 << 20)
+    with pytest.raises(InputError, match="GB of memory"):
+        unpack(made, "here", "a table", "make one")
+
+
 @pytest.mark.parametrize(
     "changes",
     [

@@ -62,6 +62,7 @@ ALGORITHMS: Registry[tuple[str, str], Algorithm] = Registry(
     Algorithm,
     lambda one: (one.collective, one.name),
     key_of=lambda name: tuple(name.partition(".")[::2]),
+    module_of=lambda one: str(getattr(one.write, "__module__", "")),
 )
 """Every algorithm by (collective, name); the entry point of a plug-in is called ``collective.name``."""
 
