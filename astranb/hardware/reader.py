@@ -197,11 +197,11 @@ def check_ranges(found: Any, where: str) -> None:
 def _check_range(value: Any, what: Quantity, name: str, where: str) -> None:
     """Check one number; those of tables may be whole or not."""
     whole = what.whole and not what.columns
-    wanted: type = Integral if whole else Real
-    if isinstance(value, bool) or not isinstance(value, wanted):
+    number: Any = value
+    if isinstance(value, bool) or not isinstance(value, Integral if whole else Real):
         sort = "whole number" if whole else "number"
         raise InputError(f"{name} must be a {sort}, got {value!r:.40}", where=where)
-    if not what.low <= value <= what.high:
+    if not what.low <= number <= what.high:
         hint = f"take {what.low} to {what.high}"
         raise InputError(f"{name} is out of range: {value!r:.40}", where=where, hint=hint)
 

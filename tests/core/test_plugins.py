@@ -19,7 +19,8 @@ from astranb.core.file_formats import FORMATS, format_of
 from astranb.core.plugins import KINDS, Registry, installed, of, recorded
 from astranb.gpu import named_gpus
 from astranb.hardware import GPU_FILES, gpu_named, preset
-from astranb.infragraph import blueprint
+from astranb.infragraph import blueprint, convert
+from tests.infragraph.test_convert import edges, input_file
 
 Offer = Callable[..., Path]
 """Installs a distribution: its name, its module's text, entry points by group, what it requires."""
@@ -379,3 +380,9 @@ def test_errors_of_built_in_code_stay_as_they_are() -> None:
         _ = 1 / 0
     with pytest.raises(KeyError):
         _ = registry["2"]
+
+
+def test_the_gpu_of_a_plugin_has_the_links_of_what_it_is_like(offer: Offer, tmp_path: Path) -> None:
+    offer("acme", ONE, GPU)
+    plain = convert(input_file(tmp_path))
+    assert edges(plain.completed("acme-one")) == edges(plain.completed("h100-sxm")) != edges(plain)

@@ -85,3 +85,10 @@ def test_bad_input_is_one_line(arguments, message, capsys):
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
     assert message in err
+
+
+def test_an_own_file_is_no_shipped_gpu_by_its_name(tmp_path, capsys):
+    path = tmp_path / "h100-sxm.yaml"
+    path.write_text("format: astranb-gpu\nversion: 1\nlike: h100-sxm\nmachine: {sms: 66}\n")
+    assert main(["gpu", "from", str(TIMINGS / "aiter.csv"), "--like", str(path)]) == 2
+    assert f"{path} is not a shipped GPU; give the name of one" in capsys.readouterr().err

@@ -17,6 +17,7 @@ import astranb as anb
 from astranb.core import planes
 from astranb.core.archive import read_archive, write_archive
 from astranb.core.errors import Deadlock, InputError
+from astranb.core.packed import MOST_RATIO
 from astranb.core.planes import BEGIN, pack, unpack
 from astranb.sim import Simulation, read_position
 from tests.sim.test_time_travel import CASES, Case
@@ -341,7 +342,7 @@ def test_a_bomb_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_tables_that_pack_well_are_as_large_as_they_ask_for(monkeypatch: pytest.MonkeyPatch) -> None:
     tables = {"zeros": np.zeros((1 << 24) + 1, np.int8)}
     made = pack(tables)
-    assert len(made) * planes.MOST_RATIO > 1 << 24
+    assert len(made) * MOST_RATIO > 1 << 24
     assert (unpack(made, "", "", "")["zeros"] == 0).all()
     for cut in (made[:-1], made + b"0", made[:-1] + b"0"):
         with pytest.raises(InputError, match="not a table, or damaged"):

@@ -7,8 +7,10 @@ from astranb.collectives import LIBRARIES, library_choice
 from astranb.collectives.choice.mscclpp import choose_mscclpp
 from astranb.collectives.choice.nccl import choose_nccl
 from astranb.collectives.choice.rccl import choose_rccl, rccl_candidates
-from astranb.collectives.choice.topology import LibraryView
+from astranb.collectives.choice.topology import LibraryView, library_view
 from astranb.core.errors import InputError
+from astranb.hardware import preset
+from astranb.infragraph import resolve
 
 KiB, MiB, GiB = 1 << 10, 1 << 20, 1 << 30
 MI300X = LibraryView(8, 8, "mi300x", 0, links=7, switched=False)
@@ -201,3 +203,13 @@ def test_rccls_choice_takes_what_rccl_tests_measured(size, measured_us):
     sim = anb.Simulation("mi300x", choice.to_run(), record=False, checkpoint_bytes=0)
     sim.run()
     assert sim.result.time_ps / 1e6 + choice.base_us == pytest.approx(measured_us, rel=0.1)
+
+
+def test_an_own_files_library_section_counts_as_a_preset_too(tmp_path):
+    path = tmp_path / "mine.yaml"
+    head = "format: astranb-gpu\nversion: 1\nlike: h100-sxm\n"
+    path.write_text(head + "library: {compute_capability: 100}\n")
+    infra = resolve("dgx-h100")
+    assert library_view(infra, path) == library_view(infra, preset(path))
+    assert library_view(infra, preset(path)).capability == 100
+    assert library_choice(infra, "all_reduce", "1 MiB", gpu=preset("h100-sxm")).library == "nccl"
