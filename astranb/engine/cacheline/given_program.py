@@ -110,6 +110,8 @@ def check_given(program: Lowered, gpus: int) -> None:
         for value, listed in values_of.items():
             for field in listed:
                 require(tables[name][field] == value, f"program.{name}.{field}")
+    ops = program.ops
+    require((ops["left"] == ops["lines"]) | (ops["kind"] == t.SPEND), "program.ops.left")  # none has begun
     for name in ("slices", "semaphores"):
         rows = tables[name]
         many = rows["lines"] if name == "slices" else 1
