@@ -79,9 +79,13 @@ _LATE: Final = 2
 _WAITED: Final = 3  # a message that has waited for a port
 _SENT: Final = 4  # a message that has arrived, at its sender
 _ALONE: Final = 5  # of a strand of its own
-_CHUNK: Final = 6
-_BEGINS: Final = 7
 _MESSAGE: Final = 1 << 20
+
+# What strands begin with, by what numbers them: numbers of one kind never meet those of another.
+_OF_NPU: Final = 0x137CFC5890466101
+_OF_STEP: Final = 0x1B76FE37B6790C03
+_OF_CHUNK: Final = 0x1100B17309D541C3
+_OF_BEGIN: Final = 0x1C365C0B99704147  # of a step in which a chunk begins
 _LOW: Final = 0x7FFFFFFF
 _WORD: Final = (1 << 62) - 1
 
@@ -114,7 +118,7 @@ def _place(m: MessageMachine, put_block: int, strand: int, set_block: int) -> No
 def scheduled(m: MessageMachine, npu: int) -> None:
     """Place the event at hand: the start of an NPU."""
     if m.config[0].folded == 1:
-        _place(m, -1, _strand(npu, _ALONE), _NONE)
+        _place(m, -1, _strand(_OF_NPU, npu), _NONE)
 
 
 @kernel
@@ -128,7 +132,7 @@ def posts_late(m: MessageMachine, handler: int) -> None:
 def scheduled_late(m: MessageMachine, handler: int) -> None:
     """Place the receive at hand, which was posted late, at this time."""
     if m.config[0].folded == 1:
-        strand = _strand(m.clock[0].steps, _ALONE)
+        strand = _strand(_OF_STEP, m.clock[0].steps)
         if handler & _MASK == STREAM:
             strand = m.streams[handler >> KIND_BITS].strand
         _place(m, m.clock[0].steps, strand, _NONE)
@@ -179,8 +183,11 @@ def _way(m: MessageMachine, row: int) -> int:
 def _place_message(m: MessageMachine, row: int) -> None:
     """Place the arrival of a message."""
     way = _way(m, row)
-    before = m.clock[0].steps if way == _ALONE else _strand(m.meeting[row].put_strand, m.messages[row].src)
-    _place(m, m.meeting[row].put_block, _strand(before, way), _NONE)
+    if way == _ALONE:
+        strand = _strand(_OF_STEP, m.clock[0].steps)
+    else:
+        strand = _strand(_strand(m.meeting[row].put_strand, m.messages[row].src), way)
+    _place(m, m.meeting[row].put_block, strand, _NONE)
 
 
 @kernel
@@ -297,7 +304,7 @@ def enters_queue(m: MessageMachine, queue: int, ahead: int, waits: int) -> None:
     waits : int
         1 if it waits, in the same place as if it had come before others of this time.
     """
-    if m.config[0].ports > 0:
+    if m.config[0].folded == 1 and m.config[0].ports > 0:
         _enters_queue(m, queue, ahead, waits)
 
 
@@ -315,7 +322,7 @@ def _begins(m: MessageMachine, queue: int, stream: int) -> None:
     if u.strand == _NONE or m.streams[stream].queued_ns != m.queue[0].now:
         u.begun = 1
     elif u.left != _NONE and (u.left != u.strand or u.left == _MIXED):
-        g.strand = _strand(_strand(m.clock[0].steps, _BEGINS), stream)
+        g.strand = _strand(_strand(_OF_BEGIN, m.clock[0].steps), stream)
         g.set = _NONE
 
 
@@ -345,7 +352,7 @@ def uses_stream(m: MessageMachine, stream: int, message: int) -> None:
         s = m.streams[stream]
         g = m.fold[0]
         if message == 1:
-            g.strand = _strand(stream, _CHUNK)
+            g.strand = _strand(_OF_CHUNK, stream)
         if s.block == g.block and s.strand != g.strand:
             g.tied = 1
         s.block = g.block

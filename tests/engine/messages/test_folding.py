@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import astranb as anb
 from astranb.core.errors import Deadlock, InputError
-from astranb.engine.messages import Run
+from astranb.engine.messages import Run, ties
 from astranb.engine.messages.symmetry import find_fold
 from astranb.engine.stops import ENDED
 from astranb.workload.astrasim2 import (
@@ -510,6 +510,17 @@ def test_a_tie_that_changes_times_gives_the_folded_run_up():
     each.go()
     assert len(set(each.result().end_ns.tolist())) > 1
     assert few.digest() == each.digest()
+
+
+def test_strands_of_different_kinds_do_not_meet():
+    """NPUs, chunks and steps are small numbers: which kind they are of counts as much."""
+    kinds = (ties._OF_NPU, ties._OF_STEP, ties._OF_CHUNK, ties._OF_BEGIN)
+    numbers = [*range(300), 1 << 20, (1 << 20) + 1, 1 << 33, (1 << 33) + 1]
+    strands = {int(ties._strand(kind, number)) for kind in kinds for number in numbers}
+    assert len(strands) == len(kinds) * len(numbers)
+    ways = (ties._TIMER, ties._LATE, ties._WAITED, ties._SENT)
+    strands |= {int(ties._strand(strand, way)) for strand in strands for way in ways}
+    assert len(strands) == (1 + len(ways)) * len(kinds) * len(numbers)
 
 
 def test_a_tie_gives_the_folded_run_up():
