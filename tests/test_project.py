@@ -42,7 +42,7 @@ _FORBIDDEN_IN_SCRIPTS = {
 
 
 def test_the_root_has_only_faces_and_the_program() -> None:
-    assert {file.stem for file in PACKAGE.glob("*.py")} == {"__init__", "__main__", "export"}
+    assert {file.stem for file in PACKAGE.glob("*.py")} == {"__init__", "__main__", "experimental", "export"}
 
 
 def test_no_two_classes_have_one_name() -> None:
