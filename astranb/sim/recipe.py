@@ -173,7 +173,7 @@ def _refuse(word: str) -> float:
 def _mapping(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise ValueError("a name is there twice")
+        raise ValueError("duplicate name")
     return found
 
 

@@ -365,7 +365,7 @@ def test_fork_with_changes_of_objects_has_the_same_past():
         ({"algoritm": "ring"}, "did you mean 'algorithm'"),
         ({"size": "0 B"}, "at least 1 B"),
         ({"network.arbitration": "unfair"}, "did you mean 'fair'"),
-        ({"gpu.sms": "0"}, "at least 1"),
+        ({"gpu.sms": "0"}, "sms is out of range: 0; take 1 to"),
         ({"gpu.unroll": "lots"}, "whole number"),
         ({"network.buffers": "lots"}, "number of messages"),
         ({"channels": "lots"}, "channels"),

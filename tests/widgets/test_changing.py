@@ -82,7 +82,7 @@ def test_what_is_wrong_is_said_where_it_was_asked(bench):
         ask(bench, "apply", verb="set", options={"path": f"{LINK}.bandwith", "value": "1 GB/s"})
     with pytest.raises(InputError, match="no such change"):
         ask(bench, "apply", verb="play")
-    with pytest.raises(InputError, match="no edit"):
+    with pytest.raises(InputError, match="unknown edit"):
         ask(bench, "apply", verb="undo", options={"number": 3})
     with pytest.raises(InputError, match="did you mean 'ring'"):
         ask(bench, "fork", changes={"algorithm": "rign"})

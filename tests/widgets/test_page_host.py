@@ -282,7 +282,7 @@ def test_a_link_that_is_wrong_leads_nowhere() -> None:
     assert page.refused("enter_link", text=7).startswith("text: 7 is not a text")
     assert page.hash == before
     late = made(state={**document["state"], "events": 10**9})
-    assert "this run ends after" in page.refused("enter_link", text=late)
+    assert "the run ends after" in page.refused("enter_link", text=late)
 
 
 def plans(tmp_path: Path) -> dict[str, Path]:

@@ -100,7 +100,7 @@ def test_methods_move_it_and_select():
     assert sim.now_ps > 0
     bench.set("rank[2].speed", 0.5)
     assert [path for _, path, _ in sim.edits] == ["rank[2].speed"]
-    with pytest.raises(InputError, match="no view"):
+    with pytest.raises(InputError, match="unknown view"):
         bench.show_panel("grahp")
     bench.close()
 

@@ -120,7 +120,7 @@ def test_names():
     for device, name in names.items():
         found["device"]["name"] = device
         assert anb.explore.preset_from(found).name == name
-    with pytest.raises(InputError, match="not a valid GPU name"):
+    with pytest.raises(InputError, match="not a valid name"):
         anb.explore.preset_from(found, name="a/b")
 
 

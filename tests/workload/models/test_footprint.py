@@ -158,7 +158,7 @@ def test_offload_takes_the_hosts_time(gpu):
 def test_other_runs_have_no_footprint():
     sim = anb.Simulation(None, workload("resnet-50", Parallelism(data=2), gpu="h100-sxm"))
     assert "memory" not in sim.result.tables
-    with pytest.raises(InputError, match="no table 'memory'"):
+    with pytest.raises(InputError, match="unknown table 'memory'"):
         sim.result.table("memory")
 
 
