@@ -103,6 +103,7 @@ def test_a_preset_that_is_not_like_another_is_written_whole(tmp_path):
 
 def test_a_number_of_models_that_a_program_changed_has_no_source_of_another(tmp_path):
     mine = preset("h100-sxm")
+    assert mine.kernels is not None
     mine = replace(mine, name="mine", kernels=replace(mine.kernels, stream=0.5))
     write_preset(mine, tmp_path / "mine.json")
     rows = {row["number"]: row for row in read_gpu(tmp_path / "mine.json").rows()}
