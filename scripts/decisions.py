@@ -28,7 +28,7 @@ next number, and change the status of the old one to `superseded by [N](NAME.md)
 
 ## Decision
 
-What is done, where, and why.
+The decision, the files that hold it, and its reasons.
 
 ## Rejected
 

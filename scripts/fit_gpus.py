@@ -27,7 +27,7 @@ def timings() -> list[KernelTiming]:
     return [row for file in sorted(TIMINGS.glob("*.csv")) for row in read_timings(file)]
 
 
-def _told(fit: Fit | None, number: str, precision: str = "") -> str:
+def _summary(fit: Fit | None, number: str, precision: str = "") -> str:
     """Return what the timings say of a number."""
     name = f"{number}.{precision}" if precision else number
     if fit is None or name not in fit.changed:
@@ -40,9 +40,9 @@ def _told(fit: Fit | None, number: str, precision: str = "") -> str:
 
 def _source(fit: Fit | None, number: str, value: Any) -> str:
     if not isinstance(value, Mapping):
-        return f"chosen by hand; {_told(fit, number)}"
-    told = {precision: _told(fit, number, precision) for precision in value}
-    return "chosen by hand; " + "; ".join(f"{precision}: {text}" for precision, text in told.items())
+        return f"chosen by hand; {_summary(fit, number)}"
+    summaries = {precision: _summary(fit, number, precision) for precision in value}
+    return "chosen by hand; " + "; ".join(f"{precision}: {text}" for precision, text in summaries.items())
 
 
 def fitted(name: str, rows: Iterable[KernelTiming], *, take: bool = False) -> dict[str, Any]:

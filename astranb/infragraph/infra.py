@@ -138,7 +138,7 @@ class Infra:
         return made
 
     def without(self, *paths: str) -> Infra:
-        """Return the same infrastructure with failed links: what is sent goes other ways.
+        """Return the same infrastructure with failed links: messages take other routes.
 
         Parameters
         ----------

@@ -74,7 +74,7 @@ GPU = ("presets", "acme-one", "acme:ONE")
 
 
 def error(act: Callable[[], Any]) -> str:
-    """Return the error of what is done, which must be one line."""
+    """Return the error of a call, which must be one line."""
     with pytest.raises(InputError) as caught:
         act()
     assert "\n" not in str(caught.value)
