@@ -51,7 +51,7 @@ test: $(TEST)  ## every test: unit, property, doctest, notebooks, real browser
 	$(PYTEST) -n 2 -m "$(MARKS)" $(ARGS) || failed="$$failed unit"; \
 	$(RANDOM_EXAMPLES) || failed="$$failed random(SEED=$(SEED))"; \
 	TQDM_DISABLE=1 $(PYTEST) -p tests.notebook_kernels --nbval-lax --nbval-current-env \
-	    --nbval-cell-timeout=300 -n 2 --dist loadscope $(NOTEBOOKS) notebooks tutorials || failed="$$failed notebooks"; \
+	    --nbval-sanitize-with tests/notebooks.cfg --nbval-cell-timeout=300 -n 2 --dist loadscope $(NOTEBOOKS) notebooks tutorials || failed="$$failed notebooks"; \
 	$(PYTEST) -n 2 -m "$(UI)" tests/ui || failed="$$failed browser"; \
 	$(PYTEST) -m "$(LITE)" tests/lite || failed="$$failed lite"; \
 	if [ -n "$$failed" ]; then echo "make test: failed:$$failed"; exit 1; fi

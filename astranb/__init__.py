@@ -18,12 +18,23 @@ from .core.version import __version__ as __version__
 prepare()
 
 if TYPE_CHECKING:
+    from . import chakra as chakra
     from . import collectives as collectives
     from . import explore as explore
     from . import export as export
     from . import gpu as gpu
     from . import infragraph as infragraph
+    from . import mcp as mcp
     from . import net as net
+    from . import traffic as traffic
+    from .collectives import all_gather as all_gather
+    from .collectives import all_reduce as all_reduce
+    from .collectives import all_to_all as all_to_all
+    from .collectives import reduce_scatter as reduce_scatter
+    from .core import errors as errors
+    from .core import units as units
+    from .core.errors import InputError as InputError
+    from .engine.cacheline import beside as beside
     from .net import Fault as Fault
     from .net import Network as Network
     from .sim import Comparison as Comparison
@@ -36,11 +47,22 @@ if TYPE_CHECKING:
     from .widgets import TraceGraph as TraceGraph
     from .widgets import TraceTimeline as TraceTimeline
     from .widgets import Workbench as Workbench
+    from .workload import astrasim1 as astrasim1
+    from .workload import astrasim2 as astrasim2
+    from .workload import compute as compute
+    from .workload import models as models
+    from .workload import workload as workload
     from .workload.jobs import Job as Job
     from .workload.jobs import Jobs as Jobs
 
 # Importing astranb is light: views, SDKs and compilers are loaded when they are used.
-__getattr__, __dir__ = lazy(__name__)
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "load": "write anb.Simulation.load(path), of an infrastructure anb.infragraph.load(path)",
+        "run": "write anb.Simulation('dgx-h100', anb.all_reduce('1 MiB')), and then its run()",
+    },
+)
 
 
 def load_ipython_extension(shell: Any) -> None:

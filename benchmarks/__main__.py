@@ -53,7 +53,7 @@ print(most_resident())
 """
 """A whole process with recorder, history and the data that a browser is sent."""
 
-_RUN = ["run", "--infra", "dgx-h100", "--collective", "all_reduce", "--size", "1MiB", "--json"]
+_RUN = ["run", "collective", "all_reduce", "--infra", "dgx-h100", "--size", "1MiB", "--json"]
 
 
 def main() -> int:

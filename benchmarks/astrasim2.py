@@ -54,12 +54,12 @@ def _files(folder: Path, dims: list[int], splits: int, active: int) -> list[str]
     for size in dims:
         npus *= size
     for rank in range(npus):
-        write(folder / f"w.{rank}.et", trace)
+        write(trace, folder / f"w.{rank}.et")
     (folder / "s.json").write_text(json.dumps(_system(len(dims), splits, active)))
     lists = {"topology": ["Ring"], "npus_count": [], "bandwidth": ["50.0"], "latency": ["500.0"]}
     lines = [f"{k}: [ {', '.join(v * len(dims) or map(str, dims))} ]" for k, v in lists.items()]
     (folder / "n.yml").write_text("\n".join(lines) + "\n")
-    return [f"--workload={folder / 'w'}", f"--system={folder / 's.json'}", f"--network={folder / 'n.yml'}"]
+    return [str(folder / "w"), f"--system={folder / 's.json'}", f"--network={folder / 'n.yml'}"]
 
 
 def _system(dims: int, splits: int, active: int) -> dict[str, object]:
@@ -79,7 +79,7 @@ def astrasim2(row: Row) -> None:
     for dims, splits, active, fidelity, peer, limit in _CASES:
         with tempfile.TemporaryDirectory() as folder:
             options = _files(Path(folder), dims, splits, active)
-            command = [sys.executable, "-m", "astranb", "run", *options, "--compat=astrasim2"]
+            command = [sys.executable, "-m", "astranb", "run", "trace", *options, "--compat=astrasim2"]
             times = []
             for _ in range(5):
                 begun = perf_counter()
@@ -116,7 +116,7 @@ def astrasim2(row: Row) -> None:
 
 def model(row: Row) -> None:
     """Measure a training step of GPT-3 on 1,024 ranks: the process, its memory, folded or not."""
-    command = ["run", "--model", "gpt3-175b", "--dp=8", "--tp=8", "--pp=16", "--json"]
+    command = ["run", "model", "gpt3-175b", "--dp=8", "--tp=8", "--pp=16", "--json"]
     times = []
     for _ in range(3):
         begun = perf_counter()
@@ -126,7 +126,7 @@ def model(row: Row) -> None:
     row("GPT-3 175B, 8 x 8 x 16 ranks, a step, process", took, "s", f"{operations:,} operations")
     row("GPT-3 175B, 8 x 8 x 16 ranks, a step", operations / took, "operations/s", "(whole process)")
     row("the same: most resident", resident / 1e6, "MB", "the limit of 2 GiB", resident / 2**31)
-    many = ["--model", "llama3-405b", "--tp=8", "--sp", "--pp=16", "--dp=512", "--zero=1"]
+    many = ["model", "llama3-405b", "--tp=8", "--sp", "--pp=16", "--dp=512", "--zero=1"]
     begun = perf_counter()
     _, resident = most_of_command("run", *many, "--batch=8192", "--microbatches=16", "--json")
     row("Llama 3 405B, 65,536 ranks, a step, process", perf_counter() - begun, "s")

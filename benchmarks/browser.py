@@ -103,7 +103,7 @@ system = System.from_document({
 })
 rank = Operations.of([{"kind": COLLECTIVE, "collective": ALL_TO_ALL, "bytes": 64 << 20}])
 network = DimensionNetwork(["Switch"], [64], [50], [20000])
-crowd = anb.Simulation(None, Workload([rank] * 64, network, system), fidelity="analytical")
+crowd = anb.Simulation(Workload([rank] * 64, network, system), fidelity="analytical")
 crowd.run("30 us")
 anb.Workbench(crowd)
 """

@@ -41,7 +41,7 @@ def chakra_files(row: Any, _bare: float) -> None:
         step = TraceBuilder()
         for n in range(_NODES):
             step.compute(f"layer {n % 40}", num_ops=n, after=max(n - 1, 0) if n else ())
-        write(folder / "t.et", step.build())
+        write(step.build(), folder / "t.et")
         built = _NODES / (perf_counter() - began)
         read(folder / "t.et")  # its kernel is loaded
         began = perf_counter()
@@ -49,7 +49,7 @@ def chakra_files(row: Any, _bare: float) -> None:
         assert len(trace.parents.flat) == _NODES - 1
         rate = _NODES / (perf_counter() - began)
         began = perf_counter()
-        write(folder / "u.et", trace)
+        write(trace, folder / "u.et")
         written = _NODES / (perf_counter() - began)
         for what, value in (("read", rate), ("write", written), ("build and write", built)):
             row(
@@ -94,7 +94,7 @@ def _modules(row: Any, folder: Path) -> None:
     for n in range(_NODES_OF_MODULES):
         micro, layer, half = n // 200, n // 2 % 100, n % 2
         done = [step.compute(f"L{layer} fwd {micro} {'mlp' if half else 'attn'}", num_ops=n, after=done)]
-    write(folder / "m.et", step.build())
+    write(step.build(), folder / "m.et")
     trace = read(folder / "m.et")
     began = perf_counter()
     tree = ModuleTree(trace)

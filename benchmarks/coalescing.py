@@ -1,7 +1,8 @@
 """Error of a run with several lines a request, against the exact one, for each algorithm.
 
 ``python -m benchmarks.coalescing [--most 32MiB] [--write]`` prints the table: all-reduces and others on
-8 x H100, with the channels of the fidelity table, exact and with 2, 4, 8 and 16 lines a request.
+8 x H100, with the channels of the fidelity table, exact and with 2, 4, 8 and 16 lines a request; NVLSTree on
+two boxes.
 """
 
 from __future__ import annotations
@@ -12,27 +13,31 @@ from time import perf_counter
 import astranb as anb
 from astranb.collectives import Collective
 from astranb.core.units import size_bytes
-
-from .generated import write_generated
+from scripts.generated import write_generated
 
 TABLE = "python -m benchmarks.coalescing --write"
 LINES = (2, 4, 8, 16)
 CASES = (
-    ("all_reduce", "ring", 24, ("1MiB", "8MiB", "32MiB")),
-    ("all_gather", "ring", 24, ("8MiB", "32MiB")),
-    ("all_reduce", "allpairs_get", 36, ("8MiB", "32MiB")),
-    ("all_reduce", "allpairs", 24, ("8MiB", "32MiB")),
-    ("all_reduce", "switch", 24, ("8MiB", "32MiB")),
-    ("all_to_all", "put", 24, ("8MiB",)),
+    ("all_reduce", "ring", 24, ("1 MiB", "8 MiB", "32 MiB")),
+    ("all_gather", "ring", 24, ("8 MiB", "32 MiB")),
+    ("all_reduce", "allpairs_get", 36, ("8 MiB", "32 MiB")),
+    ("all_reduce", "allpairs", 24, ("8 MiB", "32 MiB")),
+    ("all_reduce", "switch", 24, ("8 MiB", "32 MiB")),
+    ("all_to_all", "put", 24, ("8 MiB",)),
+    ("all_reduce", "nvls_tree", 16, ("4 MiB", "16 MiB")),
 )
 """Collective, algorithm, channels and sizes."""
+INFRAS = {"nvls_tree": "single-tier:servers=2,server=dgx-h100"}
+"""Infrastructures of algorithms for several boxes; the others run on a DGX H100."""
 
 
 def time_us(collective: str, algorithm: str, size: str, channels: int, lines: int) -> float:
     """Return the simulated time with so many lines a request."""
     wanted = Collective.of(collective, size, algorithm, channels=channels)
     network = anb.Network(coalesce=lines)
-    sim = anb.Simulation("dgx-h100", wanted, record=False, checkpoint_bytes=0, network=network)
+    sim = anb.Simulation(
+        INFRAS.get(algorithm, "dgx-h100"), wanted, record=False, checkpoint_bytes=0, network=network
+    )
     sim.run()
     return sim.result.time_ps / 1e6
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from time import perf_counter
 
 import astranb as anb
-from astranb.collectives import combine, dispatch
+from astranb.collectives import EXCHANGE_LAUNCH, combine, dispatch
 from astranb.core.errors import InputError
 
 DATA = Path(__file__).resolve().parents[1] / "tests" / "data" / "published" / "deepep.csv"
@@ -29,7 +29,9 @@ _SERVERS = {
     "h800-sxm": ("dgx-h800", None),
     "h100-sxm": ("dgx-h100", None),
     "h200-sxm": ("dgx-h100", "h200-sxm"),
+    "b200-sxm": ("dgx-b200", None),
     "mi300x": ("mi300x", None),
+    "mi355x": ("mi355x", None),
 }
 """The server of each GPU, and the preset where it is another one than the server's."""
 _LOW_LATENCY_EXPERTS, _EXPERTS = 288, 256
@@ -68,10 +70,6 @@ class Row:
 def left_out(row: dict[str, str], most_gpus: int) -> str:
     """Return the reason why a row is not run; empty if it is."""
     gpus = int(row["gpus"])
-    if row["gpu"] == "mi355x":
-        return "no preset of MI355X"
-    if row["gpu"] == "b200-sxm" and gpus > 8:
-        return "no blueprint of several boxes of B200"
     if row["kernel"] == "small batch":
         return "counts other bytes than any kernel of DeepEP's"
     if _experts(row) % gpus:
@@ -90,10 +88,8 @@ def _experts(row: dict[str, str]) -> int:
 def simulate(row: dict[str, str], most: int) -> Row:
     """Run a row, with at most so many tokens of all ranks."""
     gpus, low_latency = int(row["gpus"]), row["kernel"] == "low-latency"
-    server, gpu = _SERVERS.get(row["gpu"], ("", None))
+    server, gpu = _SERVERS[row["gpu"]]
     infra = server if gpus <= 8 else f"single-tier:servers={gpus // 8},server={server}"
-    if row["gpu"] == "b200-sxm":
-        infra = f"gb200-nvl72:trays={gpus // 4}"
     tokens = int(row["tokens"] or _TOKENS)
     tokens = tokens if low_latency else min(tokens, most // gpus)
     exchange = (dispatch if row["operation"] == "dispatch" else combine)(
@@ -107,7 +103,7 @@ def simulate(row: dict[str, str], most: int) -> Row:
         channels=int(row["sms"]) // 2 if row["sms"] else None,
     )
     began = perf_counter()
-    sim = anb.Simulation(infra, exchange, gpu=gpu, record=False, checkpoint_bytes=0)
+    sim = anb.Simulation(infra, exchange, gpu=gpu, launch=EXCHANGE_LAUNCH, record=False, checkpoint_bytes=0)
     sim.run()
     found = exchange.counted_bytes(gpus, sim.engine.fabric.shape)
     link = "RDMA" if "RDMA" in found else "NVLink"

@@ -20,8 +20,7 @@ from typing import Any
 import astranb as anb
 from astranb.collectives import Collective
 from astranb.core.units import size_bytes
-
-from .generated import write_generated
+from scripts.generated import write_generated
 
 DATA = Path(__file__).resolve().parents[1] / "tests" / "data" / "published.json"
 TABLE = "python -m benchmarks.fidelity --write"

@@ -25,7 +25,7 @@ import astranb as anb, time
 import astranb.workload.models as models
 began = time.perf_counter()
 step = models.workload("gpt3-175b", models.Parallelism(data=8, tensor=8, pipeline=16))
-sim = anb.Simulation(None, step)
+sim = anb.Simulation(step)
 built = time.perf_counter() - began
 """
 _SHOW = "workbench = anb.Workbench(sim)\nworkbench"

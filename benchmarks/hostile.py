@@ -51,20 +51,20 @@ def commands(folder: Path) -> dict[str, tuple[list[str], float]]:
     large.write_text(json.dumps(document(20_000)))
     note = {"graph": [{"attribute": "a", "value": [[[]]] * 500_000}]}
     lists.write_text(json.dumps({"infrastructure": document(20_000), "annotations": note}))
-    run = ["run", "--infra", "dgx-h100", "--collective", "all_reduce"]
-    step = ["--model", "gpt3-6.7b", "--dp", "8", "--tp", "8", "--pp", "4"]
+    run = ["run", "collective", "all_reduce", "--infra", "dgx-h100"]
+    step = ["gpt3-6.7b", "--dp", "8", "--tp", "8", "--pp", "4"]
     verify = ["collective", "verify", "all_reduce", "--ranks", "32"]
     return {
         "cacheline": ([*run, "--size", "64MiB", "--algorithm", "allpairs"], 4),
         "congestion": ([*run, "--size", "1GiB", "--fidelity", "congestion"], 1),
         "analytical": ([*run, "--size", "1GiB", "--fidelity", "analytical"], 1),
-        "model": (["run", *step], 4),
+        "model": (["run", "model", *step], 4),
         "saved": ([*run, "--size", "4MiB", "--algorithm", "ring", "--save", str(folder / "state.npz")], 3),
         "verify": (verify, 4),
         "check": (["infra", "check", str(large)], 3),
         "lists": (["infra", "show", str(lists)], 3),
         "draw": (["infra", "draw", str(large), "-o", str(folder / "large.svg")], 4),
-        "generate": (["chakra", "generate", *step, "-o", str(folder / "step")], 4),
+        "generate": (["chakra", "generate", "--model", *step, "-o", str(folder / "step")], 4),
     }
 
 

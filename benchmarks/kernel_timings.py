@@ -1,4 +1,4 @@
-"""Time the kernels of a real GPU's libraries, for ``astranb run --model … --kernels FILE.csv``.
+"""Time the kernels of a real GPU's libraries, for ``astranb run model … --kernels FILE.csv``.
 
 ``python kernel_timings.py --output my-gpu.csv`` on a machine with an NVIDIA or AMD GPU; it needs Python 3.10
 and PyTorch 2.4, and nothing of astranb. ``--list`` prints the rows that it would measure, without PyTorch.
@@ -363,7 +363,7 @@ def _run(options: argparse.Namespace) -> None:
     if not lines:
         raise Unusable("nothing could be measured")
     write(options.output, [*about(bench, options.sizes), COLUMNS, *lines])
-    print(f"{options.output}: now `astranb run --model llama3-8b --gpu LIKE --kernels {options.output}`")
+    print(f"{options.output}: now `astranb run model llama3-8b --gpu LIKE --kernels {options.output}`")
 
 
 def main(arguments: list[str]) -> int:

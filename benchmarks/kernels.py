@@ -7,7 +7,6 @@ from time import perf_counter
 from typing import Any
 
 import astranb as anb
-from astranb.engine.cacheline import Graph
 from astranb.workload.kernels import Product
 from astranb.workload.models import MODELS, Parallelism, Transformer, workload
 
@@ -48,7 +47,7 @@ def kernels(row: Any, bare: float) -> None:
 def _computed_ps(product: list[Product], collective: Any) -> int:
     """Return the time that the first GPU computes."""
     network = anb.Network(compute_lines=32, coalesce=4)
-    work = Graph.beside(product, collective)
+    work = anb.beside(product, collective)
     sim = anb.Simulation("dgx-h100", work, fidelity="cacheline", network=network, record=False)
     sim.run()
     rows = sim.result.to_dataframe("operations")

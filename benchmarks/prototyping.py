@@ -55,18 +55,18 @@ def _explore(row: Any) -> None:
         channels=[1, 2, 4, 8], gpu={"unroll": [4, 8, 16]},
     )  # fmt: skip
     took_s = perf_counter() - began
-    if not found.frame()["proved"].all():
+    if not found.to_dataframe()["proved"].all():
         message = f"not all programs are right: {found.counts()}"
         raise RuntimeError(message)
     runs = len(found.rows)
     what = f"{runs} proved runs of 8 GPUs, {_SIZE} (limit {_SWEEP_S:g} s)"
     row(what, took_s, "s", f"{runs} runs that are not proved", took_s / (runs * alone_s))
     began = perf_counter()
-    table = anb.explore.algorithm_map(_INFRA, "all_reduce").frame()
+    table = anb.explore.algorithm_map(_INFRA, "all_reduce").to_dataframe()
     took_s = perf_counter() - began
     events = int(table["events"].sum())
     what = f"map of {table['algorithm'].nunique()} all-reduces, 1 KiB to 4 MiB (limit {_MAP_S:g} s)"
-    ratio = took_s / (events / found.frame()["events"].mean() * alone_s)
+    ratio = took_s / (events / found.to_dataframe()["events"].mean() * alone_s)
     row(what, took_s, "s", "single runs of as many events", ratio)
 
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import astranb as anb
 from astranb.collectives import PROTOCOLS
+from astranb.core.plural import plural
 from astranb.core.units import format_bytes, format_time, size_bytes
 from astranb.explore.synthesis.condition import condition_of
 from astranb.explore.synthesis.network import rank_network
@@ -51,7 +52,7 @@ def main() -> int:
     parser.add_argument("--machines", nargs="+", default=MACHINES, help="some of them (default: all six)")
     options = parser.parse_args()
     network = Network(coalesce=options.lines)
-    print(f"{format_bytes(size_bytes(options.size))}, {options.lines} lines as one request")
+    print(f"{format_bytes(size_bytes(options.size))}, {plural(options.lines, 'line')} as one request")
     heads = f"{'bound':>11}{'schedule':>10}{'simulated':>12}{'by':>7}{'library':>9}"
     print(f"{'machine':<18}{'collective':<12}{heads}  its best")
     for machine in options.machines:

@@ -56,7 +56,7 @@ def timed(collective: str) -> pd.DataFrame:
         MACHINES, collective, COMPARED[collective], sizes=SIZES, protocols=("Simple", "LL"), margin=_MARGIN
     )
     print(f"{collective}: {time.monotonic() - began:.0f} s")
-    return found.frame()[_COLUMNS].dropna(subset=["time_ps"])
+    return found.to_dataframe()[_COLUMNS].dropna(subset=["time_ps"])
 
 
 def hops(program: Program, size: int, *, load: int = 1, fence: int = 0) -> int:

@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 import astranb as anb
-from astranb.engine.cacheline import Graph
 from astranb.workload.kernels import GPUS, KernelTimes, Product
 from astranb.workload.kernels.timings import KernelTiming
-from benchmarks.generated import write_generated
 
 from .fit_gpus import timings
+from .generated import write_generated
 
 PAGE: Final = Path(__file__).parents[1] / "docs" / "explanation" / "kernels.md"
 TABLE: Final = "python -m scripts.kernel_times --write"
@@ -81,7 +80,7 @@ def errors_by_lines(
         (one,) = row.kernels
         if not isinstance(one, Product) or one.m < _LEAST_ROWS or one.flops > _MOST_FLOPS:
             continue
-        work = Graph.beside([one], gpu=row.gpu, ranks=2, stream_k=stream_k)
+        work = anb.beside([one], gpu=row.gpu, ranks=2, stream_k=stream_k)
         network = anb.Network(compute_lines=32)
         sim = anb.Simulation(
             "ring:gpus=2", work, fidelity="cacheline", gpu=row.gpu, network=network, record=False

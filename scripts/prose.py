@@ -36,6 +36,12 @@ FIRST_WORDS: Final = {
     "Refuses": "Check that …; raise InputError if …",
     "Let": "Allow, Make, Start, or the verb of what happens",
     "Lets": "Allow, Make, Start, or the verb of what happens",
+    "Where": "name the thing: 'Position of …', 'Breakdown of …', or an imperative: 'Return …'",
+    "Which": "name the thing: 'Choice of …', 'Names of …', or an imperative: 'Return …'",
+    "When": "name the thing: 'Completion time of …', 'Start and end of …', or an imperative: 'Return …'",
+    "Why": "name the thing: 'Reasons for …', 'Causes of …', or an imperative: 'Explain …'",
+    "Who": "name the thing: 'Chain of waits …', 'Traffic matrix', or an imperative: 'Return who …'",
+    "Whose": "name the thing: 'Owners of …', or an imperative: 'Return …'",
 }
 """Words that begin no docstring, and what begins one instead."""
 

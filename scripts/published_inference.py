@@ -25,7 +25,8 @@ _LEAST: Final = 8192
 class Row:
     """One published measurement.
 
-    ``kind``: ``static``, a batch that begins and ends together; ``closed``, as many users as the batch;
+    ``kind``: ``static``, a batch that begins and ends together; ``closed``, as many users as the batch, whose
+    first requests do not count in latencies, as the measurement begins when it is steady;
     ``offline``, all requests from the beginning; ``poisson``, as many a second as the batch.
 
     ``use``: ``choose``, chose the host's time; ``blind``, evaluated once, nothing was changed after that;
@@ -55,20 +56,25 @@ class Row:
         lengths = f"prompt={f['input']},output={f['output']},count={count}"
         if f["kind"] == "poisson":
             return requests_of(f"poisson:rate={f['batch']},{lengths}")
-        return requests_of(
-            f"closed:users={f['batch']},{lengths}" if f["kind"] == "closed" else f"offline:{lengths}"
-        )
+        if f["kind"] == "closed":
+            return requests_of(f"closed:users={f['batch']},range=1,warmup={f['batch']},{lengths}")
+        return requests_of(f"offline:{lengths}")
 
     @property
     def policy(self) -> ServingPolicy:
-        """The policy: a static batch is computed whole."""
-        static, whole = self.fields["kind"] == "static", "all of its tokens" in self.fields["note"]
-        batch = self.number("batch") if self.fields["kind"] != "poisson" else _BATCH
+        """The policy: a static batch is computed whole; servers of TensorRT-LLM (and NIM) mix whole prompts.
+
+        Their versions are older than the overlap of the scheduler.
+        """
+        f = self.fields
+        static, whole = f["kind"] == "static", "all of its tokens" in f["note"]
+        batch = self.number("batch") if f["kind"] != "poisson" else _BATCH
         budget = max(_LEAST, batch, batch * self.number("input") if static else 0)
+        mixes = self.is_online and "vllm" not in f["id"]
         # Static batches fit, as they were measured.
         return ServingPolicy(
-            batch, budget, chunked_prefill=not static, reserve_output=whole,
-            memory_fraction=1.0 if static else 0.95, watermark=0.0,
+            batch, budget, chunked_prefill=not (static or mixes), mixed_batches=not static,
+            reserve_output=whole, memory_fraction=1.0 if static else 0.95, watermark=0.0,
             front_ns=ServingPolicy.front_ns if self.is_online else 0,
         )  # fmt: skip
 

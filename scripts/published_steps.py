@@ -19,7 +19,8 @@ from astranb.explore.plans.step_estimates import estimate_step
 from astranb.workload.kernels import GPUS, KernelTimes
 from astranb.workload.models import Job, ModelStep, Parallelism, Transformer, machine, workload
 from astranb.workload.models.library import TRANSFORMERS
-from benchmarks.generated import write_generated
+
+from .generated import write_generated
 
 DATA: Final = Path(__file__).parents[1] / "tests" / "data" / "published"
 PAGE: Final = Path(__file__).parents[1] / "docs" / "steps.md"
@@ -206,7 +207,7 @@ class Row:
         """The simulated time of a step."""
         import astranb as anb
 
-        sim = anb.Simulation(None, self.step())
+        sim = anb.Simulation(self.step())
         sim.run()
         return sim.result.time_ps / 1e12
 
@@ -235,6 +236,7 @@ class _Shape:
     host_updates: bool = False
     moved_bytes: int = 0
     left_out: str = ""
+    chosen: str = ""
 
 
 def network_of(times: KernelTimes, job: Job) -> CollectiveTimes:

@@ -123,7 +123,7 @@ def test_an_algorithm_leaves_for_gpus_and_comes_back(name: str, ending: str, tmp
 
 def test_a_sweep_finds_the_best_parameters() -> None:
     found = load("sweep").swept(sizes=["64 KiB"], slices=[1, 2])
-    frame = found.frame()
+    frame = found.to_dataframe()
     assert frame["proved"].all()
     assert len(frame) == 4
     posted = frame[frame["params.posted"] & (frame["params.slices"] == 2)]["time_ps"].item()

@@ -33,11 +33,11 @@ import astranb as anb
 from astranb.cli import main
 
 folder = Path(sys.argv[1])
-run = ["run", "--infra", "switch:gpus=2", "--collective", "all_reduce", "--size", "4KiB"]
+run = ["run", "collective", "all_reduce", "--infra", "switch:gpus=2", "--size", "4KiB"]
 page, drawing, trace = (str(folder / name) for name in ("run.html", "run.svg", "run.json"))
 said = {"codes": [
     main([*run, "--html", page, "--svg", drawing, "--perfetto", trace]),
-    main(["run", "--model", "gpt3-125m", "--dp", "2", "--html", str(folder / "model.html")]),
+    main(["run", "model", "gpt3-125m", "--dp", "2", "--html", str(folder / "model.html")]),
     main(["infra", "draw", "switch:gpus=2", "--output", str(folder / "infra.svg")]),
     main(["collective", "verify", "all_reduce", "--algorithm", "ring"]),
     main(["chakra", "generate", "--model", "gpt3-125m", "--dp", "2", "--output", str(folder / "step")]),
@@ -65,6 +65,7 @@ said["lines"] = {
     "to_gif": line(lambda: files_of(sim).to_gif(folder / "run.gif")),
     "draw": line(lambda: anb.export.draw("switch:gpus=2")),
     "pyvis": line(lambda: anb.export.draw("switch:gpus=2", folder / "infra.html")),
+    "serve": line(lambda: anb.mcp.serve(sim)),
     "infragraph": line(lambda: anb.infragraph.blueprint("switch:gpus=2").to_infragraph()),
 }
 said["written"] = sorted(file.name for file in folder.iterdir())
@@ -92,18 +93,28 @@ def test_the_core_needs_no_extra(tmp_path: Path) -> None:
         "to_gif": "animate: pillow is not installed; run pip install 'astranb[figures]'",
         "draw": "export.draw: IPython is not installed; run pip install 'astranb[lab]'",
         "pyvis": "export.pyvis: pyvis is not installed; run pip install 'astranb[figures]'",
+        "serve": "a server for assistants: mcp is not installed; run pip install 'astranb[mcp]'",
         "infragraph": "Infra.to_infragraph: infragraph is not installed; "
         "run pip install 'astranb[infragraph]'",
     }
 
 
-def test_lab_without_jupyterlab_is_one_line_and_writes_nothing(tmp_path: Path) -> None:
-    code = CORE_ONLY + "from astranb.cli import main; sys.exit(main(['lab']))"
+@pytest.mark.parametrize(
+    "command,said",
+    [
+        ("lab", "lab: jupyterlab is not installed; run pip install 'astranb[lab]'"),
+        ("mcp", "a server for assistants: mcp is not installed; run pip install 'astranb[mcp]'"),
+    ],
+)
+def test_a_server_that_is_not_installed_is_one_line_and_writes_nothing(
+    command: str, said: str, tmp_path: Path
+) -> None:
+    code = CORE_ONLY + f"from astranb.cli import main; sys.exit(main(['{command}']))"
     environment = {"PYTHONPATH": str(REPOSITORY), "PATH": ""}
-    command = (sys.executable, "-c", code)
-    run = subprocess.run(command, check=False, capture_output=True, text=True, cwd=tmp_path, env=environment)
+    python = (sys.executable, "-c", code)
+    run = subprocess.run(python, check=False, capture_output=True, text=True, cwd=tmp_path, env=environment)
     assert run.returncode == 2
-    assert run.stderr == "astranb: lab: jupyterlab is not installed; run pip install 'astranb[lab]'\n"
+    assert run.stderr == f"astranb: {said}\n"
     assert list(tmp_path.iterdir()) == []
 
 
@@ -117,7 +128,7 @@ def test_a_broken_package_is_not_called_missing() -> None:
 def test_every_named_extra_is_declared() -> None:
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     declared = project["optional-dependencies"]
-    assert declared["all"] == ["astranb[lab,figures,page,infragraph,traffic,explore]"]
+    assert declared["all"] == ["astranb[lab,figures,page,infragraph,traffic,explore,mcp]"]
     come_along = {"IPython", "traitlets", "dask"}  # with ipywidgets and distributed
     for name, extra in _EXTRAS.items():
         package = _INSTALLED_AS.get(name, name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 
-from benchmarks.generated import generated
+from scripts.generated import generated
 from tests.documents import DOCS, REPOSITORY
 
 PAGE = DOCS / "generated.md"

@@ -85,8 +85,8 @@ def test_the_algorithm(capsys: pytest.CaptureFixture[str]) -> None:
         for protocol in ("Simple", "LL", "LL128"):
             one = Collective.of("all_gather", "64 KiB", "both_ways", protocol=protocol)
             assert verify(one.program(ranks), "all_gather") == []
-    what = ("--collective", "all_gather", "--algorithm", "both_ways", "--size", "4KiB")
-    found = printed(capsys, "run", "--infra", "ring:gpus=4", *what)
+    what = ("all_gather", "--algorithm", "both_ways", "--size", "4KiB")
+    found = printed(capsys, "run", "collective", *what, "--infra", "ring:gpus=4")
     sim = anb.Simulation("ring:gpus=4", anb.collectives.all_gather("4 KiB", "both_ways"))
     sim.run()
     assert found["time_ps"] == sim.result.time_ps
@@ -175,8 +175,8 @@ def test_the_preset(capsys: pytest.CaptureFixture[str]) -> None:
     shown = printed(capsys, "gpu", "show", "h100-pcie")
     assert "NVIDIA H100 PCIe data sheet" in json.dumps(shown)
     assert gpu_named("h100-pcie").peak_flops == 756 * 10**12
-    what = ("--collective", "all_reduce", "--size", "4KiB")
-    found = printed(capsys, "run", "--infra", "ring:gpus=2", "--gpu", "h100-pcie", *what)
+    what = ("all_reduce", "--size", "4KiB")
+    found = printed(capsys, "run", "collective", *what, "--infra", "ring:gpus=2", "--gpu", "h100-pcie")
     sim = anb.Simulation("ring:gpus=2", anb.collectives.all_reduce("4 KiB"), gpu="h100-pcie")
     sim.run()
     assert found["time_ps"] == sim.result.time_ps
@@ -196,7 +196,7 @@ def test_the_target(examples: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert found["files"] == ["ring.csv"]
     assert (examples / "ring.csv").read_text() == (examples / "bytes.csv").read_text()
     assert main(["traffic", "translate", "ring.goal", "--to", "matrix", "--set", "colour=red"]) == 2
-    assert "astranb.targets 'matrix': TypeError: " in capsys.readouterr().err
+    assert "--set: matrix has no option 'colour'; it has none" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("examples")
@@ -206,7 +206,7 @@ def test_the_cost_model(capsys: pytest.CaptureFixture[str]) -> None:
     assert measured.kernel_ns(Product(2048, 2304, 768)) == 31_000
     for kernel in (Product(2048, 2304, 769), Stream(10**6)):
         assert measured.kernel_ns(kernel) == own.kernel_ns(kernel)
-    step = ("run", "--model", "gpt3-125m", "--dp", "2", "--gpu", "h100-sxm", "--batch", "2")
+    step = ("run", "model", "gpt3-125m", "--dp", "2", "--gpu", "h100-sxm", "--batch", "2")
     plain, costed = printed(capsys, *step), printed(capsys, *step, "--costs", "measured")
     assert costed["time_ps"] > plain["time_ps"]
     assert printed(capsys, *step, "--costs", "kernels") == plain
@@ -222,7 +222,7 @@ def test_a_run_names_its_cost_model_each_time() -> None:
 
     step = workload("gpt3-125m", Parallelism(data=2), gpu=KernelTimes(GPUS["h100-sxm"], costs="measured"))
     for _ in range(2):  # the second time its times are known already
-        sim = anb.Simulation(None, step)
+        sim = anb.Simulation(step)
         assert sim.plugins == ("astranb-measured-products 1.0, astranb.costs 'measured'",)
 
 

@@ -26,6 +26,14 @@ def test_first_words_of_functions_and_their_lines():
     assert found(source) == [(2, "Let")]
 
 
+def test_question_words_inside_a_docstring_are_allowed():
+    source = (
+        '"""Position of a run: where it stops, and why."""\n\n\ndef f():\n    """Return when it ends."""\n'
+    )
+    assert found(source) == []
+    assert found('"""Where, when and why it stops."""\n') == [(1, "Where")]
+
+
 def test_whether_names_an_attribute_and_no_function():
     source = (
         'class A:\n    x: bool = True\n    """Whether it is set."""\n\n'

@@ -113,6 +113,8 @@ NETWORK = (
 
 BRINGING = "browser/sources.py"
 """File that ``astranb runtime`` runs: it alone uses the network, and is asked for by nothing else."""
+LISTENING = "mcp/server.py"
+"""File that ``astranb mcp`` runs: it listens on this machine, and connects to nothing."""
 
 
 def test_only_the_command_for_it_brings_files():
@@ -128,7 +130,7 @@ def called(tree):
 
 def test_the_package_opens_no_connection(tmp_path, monkeypatch):
     for file, tree in trees():
-        if file == BRINGING:
+        if file in (BRINGING, LISTENING):
             continue
         names = [*imported(tree)]
         assert not [n for n in names if any(n == one or n.startswith(f"{one}.") for one in NETWORK)], file
@@ -137,7 +139,7 @@ def test_the_package_opens_no_connection(tmp_path, monkeypatch):
         raise AssertionError("a connection")
 
     monkeypatch.setattr(socket, "socket", refuse)
-    run = ["run", "--infra", "ring:gpus=2", "--collective", "all_reduce", "--size", "1KiB"]
+    run = ["run", "collective", "all_reduce", "--infra", "ring:gpus=2", "--size", "1KiB"]
     files = ["--html", str(tmp_path / "a.html"), "--perfetto", str(tmp_path / "a.json")]
     assert main([*run, *files, "--save", str(tmp_path / "a.npz")]) == 0
     assert main(["infra", "draw", "ring:gpus=2", "--output", str(tmp_path / "a.svg")]) == 0
@@ -157,9 +159,9 @@ def readers(file):
     """Every command that reads a file, with it."""
     yield ["infra", "check", file]
     yield ["infra", "convert", file, "--output", "out.yaml"]
-    yield ["run", "--infra", file, "--collective", "all_reduce", "--size", "1KiB"]
-    yield ["run", "--workload", file, "--system", file, "--network", file]
-    yield ["run", "--workload", "none", "--system", file, "--network", file]
+    yield ["run", "collective", "all_reduce", "--infra", file, "--size", "1KiB"]
+    yield ["run", "trace", file, "--system", file, "--network", file]
+    yield ["run", "trace", "none", "--system", file, "--network", file]
     yield ["collective", "import", file]
     yield ["chakra", "info", file]
     yield ["chakra", "convert", file, "--output", "out.et"]
@@ -374,7 +376,7 @@ def test_names_in_pictures_of_files_are_text(tmp_path):
         assert MARKUP not in re.sub(r"<script\b.*?</script>", "", text, flags=re.DOTALL)
     trace = TraceBuilder()
     trace.compute(HOSTILE, duration_us=1)
-    write(tmp_path / "t.et", trace.build())
+    write(trace.build(), tmp_path / "t.et")
     for command, name in (("draw", "t.svg"), ("timeline", "t.json"), ("draw", "t.dot")):
         assert main(["chakra", command, str(tmp_path / "t.et"), "--output", str(tmp_path / name)]) == 0
     harmless((tmp_path / "t.svg").read_text())
@@ -389,7 +391,7 @@ def test_the_name_of_a_plan_is_text(tmp_path):
     ]
     head = {"name": HOSTILE, "collective": HOSTILE, "protocol": "Simple", "inplace": False}
     (tmp_path / "p.json").write_text(json.dumps({**head, "gpus": gpus}))
-    run = ["run", "--infra", "ring:gpus=2", "--collective", "custom", "--size", "1KiB"]
+    run = ["run", "collective", "custom", "--infra", "ring:gpus=2", "--size", "1KiB"]
     files = ["--html", str(tmp_path / "p.html"), "--svg", str(tmp_path / "p.svg")]
     assert main([*run, "--algorithm", str(tmp_path / "p.json"), *files]) == 0
     for name in ("p.html", "p.svg"):

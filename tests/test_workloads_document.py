@@ -35,7 +35,7 @@ def test_commands_print_what_the_document_says(tmp_path, monkeypatch, capsys):
 
 def test_the_example_of_the_readme_is_that_of_the_document():
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    (example,) = re.findall(r"^\$ astranb run --model .*?(?=^…$)", readme, re.MULTILINE | re.DOTALL)
+    (example,) = re.findall(r"^\$ astranb run model .*?(?=^…$)", readme, re.MULTILINE | re.DOTALL)
     assert example in DOCUMENT.read_text(encoding="utf-8")
 
 

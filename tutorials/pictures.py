@@ -9,6 +9,7 @@ from bokeh.models import CategoricalAxis, ColumnDataSource, FactorRange, HoverTo
 from bokeh.plotting import figure
 
 from astranb.core.colours import OKABE_ITO, TIME_COLOURS
+from astranb.core.units import ms, ns, us
 from astranb.drawing.figures import show
 
 if TYPE_CHECKING:
@@ -148,6 +149,26 @@ class Totals(NamedTuple):
     exposed_ns: int
     message_bytes: int
 
+    @property
+    def time_us(self) -> float:
+        """:attr:`time_ns` in microseconds."""
+        return self.time_ns * ns / us
+
+    @property
+    def time_ms(self) -> float:
+        """:attr:`time_ns` in milliseconds."""
+        return self.time_ns * ns / ms
+
+    @property
+    def compute_us(self) -> float:
+        """:attr:`compute_ns` in microseconds."""
+        return self.compute_ns * ns / us
+
+    @property
+    def exposed_us(self) -> float:
+        """:attr:`exposed_ns` in microseconds."""
+        return self.exposed_ns * ns / us
+
 
 def totals(sim: Simulation, npus: int) -> Totals:
     """Return the figures of a layer table's run.
@@ -162,7 +183,7 @@ def totals(sim: Simulation, npus: int) -> Totals:
     result = sim.result
     npu = result.per_rank()[0]
     sent = sum(row["bytes"] for row in result.table("dimensions"))
-    time_ns, compute_ns = result.time_ps // 1000, npu["compute_ps"] // 1000
+    time_ns, compute_ns = result.time_ps // ns, npu["compute_ps"] // ns
     return Totals(time_ns, compute_ns, time_ns - compute_ns, sent // npus)
 
 
@@ -182,12 +203,10 @@ def spans(sim: Simulation) -> pd.DataFrame:
     """
     import pandas as pd
 
-    operations, phases = (sim.result.to_dataframe(name) for name in ("operations", "phases"))
+    operations, phases = (sim.result.to_dataframe(name, time="us") for name in ("operations", "phases"))
     computed = operations[operations["track"] == "compute"].assign(where="NPU")
     carried = phases.assign(where="dim " + phases["dimension"].astype(str))
     rows = pd.concat([computed, carried], ignore_index=True)
-    rows[["layer", "part"]] = rows["name"].str.extract(r"^(.*) (FWD|IG|WG)(?: comm)?$")
-    rows["start_us"], rows["end_us"] = rows["start_ps"] / 1e6, rows["end_ps"] / 1e6
     rows = rows[["where", "layer", "part", "start_us", "end_us"]]
     return rows.sort_values(["where", "start_us"], ignore_index=True)
 

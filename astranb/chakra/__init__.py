@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from astranb.core.lazy import lazy
 
 if TYPE_CHECKING:
+    from . import corpus as corpus
     from .analysis.activity import ACTIVITIES as ACTIVITIES
     from .analysis.activity import RankTime as RankTime
     from .analysis.activity import rank_time as rank_time
@@ -102,6 +103,7 @@ if TYPE_CHECKING:
     from .traces.trace_file import read as read
     from .traces.trace_file import read_present as read_present
     from .traces.trace_file import read_ranks as read_ranks
+    from .traces.trace_file import traced_ranks as traced_ranks
     from .traces.trace_file import write as write
     from .traces.trace_file import write_ranks as write_ranks
     from .traces.trace_summary import as_document as as_document

@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, NoReturn
 from astranb.core.interrupt import EXIT_CODE, MESSAGE, run_interruptible
 
 if TYPE_CHECKING:
-    from astranb.explore.options import Parser
+    from .parsing import Parser
 
 __all__ = ["entry", "main", "parser"]
 
 # All other imports are inside functions: an interrupt during them is answered as any other.
 _COMMANDS = (
     "run", "explore", "serve", "traffic", "infra", "collective", "chakra", "gpu", "plugins", "runtime", "lab",
+    "mcp", "schema",
 )  # fmt: skip
 
 
@@ -42,7 +43,7 @@ def main(argv: list[str]) -> int:
 
     Examples
     --------
-    >>> main(["run", "--infra", "no-such-file.yaml", "--collective", "all_reduce", "--size", "1MiB"])
+    >>> main(["run", "collective", "all_reduce", "--infra", "no-such-file.yaml", "--size", "1MiB"])
     2
     """
     try:
@@ -125,13 +126,12 @@ def entry() -> NoReturn:
 def parser() -> Parser:
     """Return the parser of all commands."""
     from astranb.core.version import __version__
-    from astranb.explore.options import Parser
 
-    top = Parser(
-        prog="astranb", description="An exact simulator of distributed machine learning.", allow_abbrev=False
-    )
+    from .parsing import Parser
+
+    top = Parser(prog="astranb", description="An exact simulator of distributed machine learning.")
     top.add_argument("--version", action="version", version=f"astranb {__version__}")
-    commands = top.add_subparsers(required=True, metavar="COMMAND", parser_class=Parser)
+    commands = top.add_subparsers(required=True, metavar="COMMAND")
     for name in _COMMANDS:
         import_module(f"{__name__}.{name}").add_commands(commands)
     return top

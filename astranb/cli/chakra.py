@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, Final
 
 from astranb.core.errors import InputError
-from astranb.explore.options import add_model_options, workload_of
+from astranb.core.limits import MOST_RANKS
+from astranb.core.plural import plural
+from astranb.explore.runs import StepSpec, are_missing, flag_of, made_of, whole, workload_of
 
-from .arguments import add_command, add_output, add_verbs
+from .arguments import add_command, add_output, add_verbs, check_apply, chosen_of, typed
 from .chakra_cases import add_case_options, generate_cases
 from .chakra_corpus import add_synthesize
 from .chakra_formats import check, convert, info, opened, without_durations
 from .chakra_look import add_views, viewed
 from .chakra_merge import add_merge_commands
 from .chakra_scale import add_scale
+from .options import MODEL_GROUPS, add_fields, add_groups
 from .printing import Report
 
 __all__ = ["add_commands"]
@@ -27,6 +30,11 @@ _ANY = (
     "Chakra trace (.et, JSON), PyTorch execution trace or Kineto trace (.json), layer table of ASTRA-sim 1.0 "
     "or SimAI workload (.txt), GraphML or node-link JSON, or task graph of FlexFlow"
 )
+_APPLY: Final = {
+    "model": {"--gpu", *(flag_of(one.name) for one in fields(StepSpec))} - {"--model"},
+    "case": {"--npus", "--case-duration", "--case-memory", "--case-message"},
+}
+"""Options of 'generate' that have an effect, by what is generated."""
 _TRACES = f"{_TRACE}, or PREFIX of PREFIX.RANK.et for all ranks, or a task graph of FlexFlow"
 
 
@@ -42,7 +50,7 @@ def add_commands(commands: Any) -> None:
     )
     checks.add_argument("file", help=f"{_TRACES}, or another format that 'convert' reads")
     checks.add_argument(
-        "--repair", metavar="OUT", help="write FILE.et or PREFIX with what can be repaired safely"
+        "--repaired", metavar="OUT", help="write FILE.et or PREFIX with what can be repaired safely"
     )
 
     listing = add_command(verbs, "json", "print a trace as JSON, one node per line", _json)
@@ -50,9 +58,10 @@ def add_commands(commands: Any) -> None:
 
     generate = add_command(
         verbs, "generate", "write the traces of a model divided over ranks, or small ones to test", _generate,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Write traces, as: astranb chakra generate --model gpt3-125m --dp 2 --tp 2 -o step",
     )  # fmt: skip
-    add_model_options(generate)
+    add_fields(generate, [StepSpec], "--model NAME")
+    add_groups(generate, [StepSpec], MODEL_GROUPS)
     add_case_options(generate)
     generate.add_argument("--list", action="store_true", help="list all models, and cases")
     generate.add_argument("--gpu", help="write durations of this GPU's kernels, as h100-sxm")
@@ -66,10 +75,13 @@ def add_commands(commands: Any) -> None:
         required=True,
     )
     converts.add_argument(
-        "--npus", type=int, metavar="N", help="layer table, SimAI workload: write PREFIX.RANK.et for N ranks"
+        "--npus",
+        type=whole(1, MOST_RANKS),
+        metavar="N",
+        help="layer table, SimAI workload: write PREFIX.RANK.et for N ranks",
     )
     converts.add_argument(
-        "--passes", type=int, default=1, metavar="N", help="layer table: passes through the loop (default: 1)"
+        "--passes", type=whole(1), metavar="N", help="layer table: passes through the loop (default: 1)"
     )
 
     link = add_command(
@@ -95,8 +107,8 @@ def add_commands(commands: Any) -> None:
     draw.add_argument(
         "--by", choices=("callers", "names"), help="page: what modules are (default: callers, if recorded)"
     )
-    draw.add_argument("--most", type=int, default=400, metavar="N", help="most nodes to draw (default: 400)")
-    draw.add_argument("--start", type=int, default=0, metavar="N", help="nodes to skip first (default: 0)")
+    draw.add_argument("--most", type=whole(1), metavar="N", help="most nodes to draw (default: 400)")
+    draw.add_argument("--skip", type=whole(0), metavar="N", help="nodes to skip first (default: 0)")
 
     add_scale(verbs)
 
@@ -106,8 +118,11 @@ def add_commands(commands: Any) -> None:
 
 
 def _json(args: argparse.Namespace) -> Report:
-    from astranb.chakra import as_document, read
+    from astranb.chakra import as_document, present_ranks, read
 
+    if not Path(args.file).exists() and (ranks := present_ranks(Path(args.file))):
+        what = f"it is the prefix of {plural(len(ranks), 'trace')}"
+        raise InputError(what, where=args.file, hint=f"name one: {args.file}.{ranks[0]}.et")
     nodes = map(as_document, read(args.file).nodes())
     if args.json:
         return Report(list(nodes))
@@ -117,12 +132,14 @@ def _json(args: argparse.Namespace) -> Report:
 def _generate(args: argparse.Namespace) -> Report:
     if args.list:
         return _list_models()
+    if chosen := chosen_of(args, _APPLY, "chakra generate"):
+        check_apply(args, chosen, _APPLY, "chakra generate")
     if args.case is not None:
         return generate_cases(args)
-    for name in ("model", "output"):
-        if getattr(args, name) is None:
-            raise InputError(f"--{name} is missing", where="generate", hint="or give --list")
-    step = workload_of(args, args.gpu)
+    if missing := [flag_of(name) for name in ("model", "output") if getattr(args, name) is None]:
+        hint = "give --case for small ones, or --list to see all"
+        raise InputError(are_missing(missing), where="chakra generate", hint=hint)
+    step = workload_of(made_of(StepSpec, args), args.gpu)
     files = step.write(args.output)
     size = sum(file.stat().st_size for file in files if file.suffix == ".et")
     document = {
@@ -136,9 +153,12 @@ def _generate(args: argparse.Namespace) -> Report:
         "files": [str(file) for file in files],
     }
     lines = [
-        f"{step.ranks} traces, {step.nodes:,} nodes, {size:,} bytes: {args.output}.RANK.et",
-        f"{len(step.groups)} groups of ranks: {args.output}.groups.json (--comm-group)",
-        f"{step.tokens:,} {step.unit} per step, {step.model_flops:.4g} FLOPs in the model's matrices",
+        f"{plural(step.ranks, 'trace')}, {plural(step.nodes, 'node')}, {size:,} bytes: {args.output}.RANK.et",
+        f"{plural(len(step.groups), 'group')} of ranks: {args.output}.groups.json (--comm-group)",
+        (
+            f"{plural(step.tokens, step.unit.removesuffix('s'))} per step, "
+            f"{step.model_flops:.4g} FLOPs in the model's matrices"
+        ),
     ]
     return Report(document, lines)
 
@@ -162,7 +182,7 @@ def _link(args: argparse.Namespace) -> Report:
     if args.device is None:
         return _link_job(args)
     if args.output is None:
-        raise InputError("--output is missing", where="link", hint="give FILE.et or FILE.json")
+        raise InputError("--output is missing", where="chakra link", hint="give FILE.et or FILE.json")
     if not args.output.lower().endswith((".json", ".et", ".et.gz")):
         raise InputError("unknown file extension", where=args.output, hint="use FILE.et or FILE.json")
     if not args.output.lower().endswith(".json"):
@@ -181,11 +201,11 @@ def _link_rank(args: argparse.Namespace) -> Report:
     from astranb.chakra import RankFiles, link_job, write
 
     job = link_job([RankFiles(Path(args.host), Path(args.device))], one_rank=True)
-    write(args.output, job.traces[0])
+    write(job.traces[0], args.output)
     row = {"rank": 0, "nodes": len(job.traces[0]), "steps_us": job.steps_us[0], "begun_us": 0.0}
     counts = {"collectives": job.collectives, "messages": job.messages, "nodes": row["nodes"]}
     notes = [*job.notes, *without_durations(args.host, job.traces[0])]
-    lines = [f"{job.collectives:,} collectives", _recorded_line(row)]
+    lines = [plural(job.collectives, "collective"), _recorded_line(row)]
     return Report(counts | {"steps_us": job.steps_us[0], "notes": job.notes}, lines, notes=notes)
 
 
@@ -201,7 +221,7 @@ def _link_job(args: argparse.Namespace) -> Report:
     job = link_job(recorded_files(args.host))
     prefix = args.output or args.host
     network = job_network(job)
-    files = list(map(str, write_job(prefix, job, network.files() if network else _REPLAYED)))
+    files = list(map(str, write_job(job, prefix, more=network.files() if network else _REPLAYED)))
     rows = [
         {"rank": rank, "nodes": len(trace), "steps_us": steps, "begun_us": begun}
         for rank, (trace, steps, begun) in enumerate(zip(job.traces, job.steps_us, job.begun_us, strict=True))
@@ -212,9 +232,12 @@ def _link_job(args: argparse.Namespace) -> Report:
         "groups": job.groups,
         "network": network and asdict(network),
     }
-    counted = f"{job.collectives:,} collectives, {job.messages:,} messages, {len(job.groups)} groups"
+    counted = (
+        f"{plural(job.collectives, 'collective')}, {plural(job.messages, 'message')}, "
+        f"{plural(len(job.groups), 'group')}"
+    )
     lines = [
-        f"{len(rows)} ranks: {counted}: {prefix}.RANK.et, {prefix}.groups.json",
+        f"{plural(len(rows), 'rank')}: {counted}: {prefix}.RANK.et, {prefix}.groups.json",
         *(_recorded_line(row) for row in rows),
         *([f"{prefix}.network.yml: {network}"] if network else []),
     ]
@@ -228,7 +251,7 @@ def _link_job(args: argparse.Namespace) -> Report:
 def _recorded_line(row: dict[str, Any]) -> str:
     steps = " + ".join(f"{one / 1000:.3f}" for one in row["steps_us"]) or "none recorded"
     later = f", begun {row['begun_us'] / 1000:.3f} ms after the first" if row["begun_us"] else ""
-    return f"rank {row['rank']}: {row['nodes']:,} nodes; steps as measured: {steps} ms{later}"
+    return f"rank {row['rank']}: {plural(row['nodes'], 'node')}; steps as measured: {steps} ms{later}"
 
 
 def _draw(args: argparse.Namespace) -> Report:
@@ -237,10 +260,13 @@ def _draw(args: argparse.Namespace) -> Report:
     if args.output.lower().endswith(".html"):
         return _draw_page(args)
     if args.by is not None:
-        raise InputError("--by is for pages", where="draw", hint="give --output FILE.html")
+        raise InputError("--by is for pages", where="chakra draw", hint="give --output FILE.html")
     traces, notes = viewed(args.file)
-    document = draw(traces[0], args.output, most=args.most, start=args.start)
-    text = f"{document['nodes']:,} nodes and {document['dependencies']:,} dependencies"
+    document = draw(traces[0], args.output, **typed(args, "most", start="skip"))
+    text = (
+        f"{plural(document['nodes'], 'node')} and "
+        f"{plural(document['dependencies'], 'dependency', 'dependencies')}"
+    )
     if document["nodes_left_out"]:
         text += f"; left out: {document['nodes_left_out']:,} and {document['dependencies_left_out']:,}"
     return Report(document, [text], notes=notes)
@@ -253,5 +279,5 @@ def _draw_page(args: argparse.Namespace) -> Report:
     found = opened(args.file, whole=False)
     tree = write_graph(next(iter(found.traces.values())), args.output, by=args.by)
     document = {"nodes": tree.count, "modules": len(tree) - 1, "by": tree.by, "notes": list(tree.notes)}
-    text = f"{tree.count:,} nodes in {len(tree) - 1:,} modules by {tree.by}"
+    text = f"{plural(tree.count, 'node')} in {plural(len(tree) - 1, 'module')} by {tree.by}"
     return Report(document, [text], notes=[*found.notes, *tree.notes])

@@ -5,13 +5,16 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from astranb.core.errors import InputError
+from astranb.core.files import made_folder
 from astranb.core.limits import MOST_RANKS
+from astranb.core.plural import plural
 from astranb.core.units import size_bytes
-from astranb.explore.options import whole
+from astranb.explore.runs import whole
 
+from .arguments import typed
 from .printing import Report
 
 __all__ = ["add_case_options", "generate_cases"]
@@ -41,22 +44,24 @@ def generate_cases(args: argparse.Namespace) -> Report:
     from astranb.chakra import CASES, case, write_ranks
 
     if args.output is None:
-        raise InputError("--output is missing", where="generate", hint="give a folder for NAME.RANK.et")
-    more: dict[str, Any] = {"npus": args.npus or 64}
-    if args.case_duration is not None:
-        more["duration_us"] = args.case_duration
-    for name, option in (("tensor_size", "case_memory"), ("comm_size", "case_message")):
-        if getattr(args, option) is not None:
-            more[name] = size_bytes(getattr(args, option), where=f"--{option.replace('_', '-')}")
+        hint = "give a folder for NAME.RANK.et"
+        raise InputError("--output is missing", where="chakra generate", hint=hint)
+    more = typed(
+        args, "npus", duration_us="case_duration", tensor_size="case_memory", comm_size="case_message"
+    )
+    for name in {"tensor_size", "comm_size"} & more.keys():
+        more[name] = size_bytes(more[name], where=name)
     names = list(CASES) if args.case == _ALL else [args.case]
     made = [case(name, **more) for name in names]
-    folder = Path(args.output)
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = made_folder(args.output)
     for one in made:
         prefix = folder / one.name
         groups = json.dumps({str(number): ranks for number, ranks in one.groups.items()}).encode()
         others = {Path(f"{prefix}.groups.json"): groups} if one.groups else {}
-        write_ranks(prefix, len(one.traces), lambda rank, one=one: one.traces[rank].data, others)  # type: ignore[misc]
+        write_ranks(lambda rank, one=one: one.traces[rank].data, prefix, ranks=len(one.traces), others=others)  # type: ignore[misc]
     rows = [{"case": one.name, "ranks": len(one.traces), "nodes": sum(map(len, one.traces))} for one in made]
-    lines = [f"{row['case']}: {row['ranks']} ranks, {row['nodes']} nodes" for row in rows]
+    lines = [
+        f"{one.name}: {plural(len(one.traces), 'rank')}, {plural(sum(map(len, one.traces)), 'node')}"
+        for one in made
+    ]
     return Report(rows, [*lines, f"written: {folder}/NAME.RANK.et"])

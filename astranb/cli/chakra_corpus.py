@@ -8,8 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from astranb.core.errors import InputError
+from astranb.core.limits import MOST_RANKS
+from astranb.core.plural import plural
+from astranb.explore.runs import StepSpec, positive, whole
 
-from .arguments import add_command, add_output
+from .arguments import add_command, add_output, name_passed, typed
+from .options import add_fields
 from .printing import Report
 
 if TYPE_CHECKING:
@@ -17,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["add_synthesize"]
 
-_MODELS: Final = ("statistical", "network")
+_METHODS: Final = ("statistical", "network")
 _PAGES: Final = (".html", ".htm")
 
 
@@ -32,19 +36,24 @@ def add_synthesize(verbs: Any) -> None:
     )  # fmt: skip
     add_output(parser, "write PREFIX.RANK.et, its groups and conditions", required=True, metavar="PREFIX")
     parser.add_argument(
-        "--model", choices=_MODELS, default=_MODELS[0],
-        help="what learns: grammars and regressions (default), or a network (PyTorch; takes minutes)",
+        "--method", choices=_METHODS,
+        help="statistical: grammars and regressions; network: a neural network, with PyTorch, in minutes "
+        "(default: statistical)",
     )  # fmt: skip
-    parser.add_argument("--ranks", type=int, metavar="N", help="number of ranks")
-    parser.add_argument("--model-size", type=float, metavar="P", help="parameters of the model, as 1e9")
-    parser.add_argument("--batch", type=float, metavar="B", help="batch of a step, in the corpus' unit")
-    for flag, what in (("tp", "parts of matrices"), ("pp", "stages"), ("dp", "replicas")):
-        parser.add_argument(f"--{flag}", type=int, metavar="N", help=f"{what} (default: the corpus')")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="random seed (default: 0)")
+    ranks = whole(1, MOST_RANKS)
+    parser.add_argument("--ranks", type=ranks, metavar="N", help="number of ranks")
+    parser.add_argument(
+        "--model-size", type=positive(1e18), metavar="P", help="parameters of the model, as 1e9"
+    )
+    parser.add_argument(
+        "--batch", type=positive(1e12), metavar="B", help="batch of a step, in the corpus' unit"
+    )
+    add_fields(parser, [StepSpec], "--tp N, --pp N, --dp N", default="the corpus'")
+    parser.add_argument("--seed", type=whole(0), metavar="N", help="random seed (default: 0)")
     parser.add_argument(
         "--report", metavar="FILE",
         help="write how near held-out workloads are, on simulated clusters too, and what is given away: "
-        "FILE.json, or a page FILE.html; with --model network of both models",
+        "FILE.json, or a page FILE.html; with --method network of both methods",
     )  # fmt: skip
 
 
@@ -56,17 +65,25 @@ def _synthesize(args: argparse.Namespace) -> Report:
         hint = "name it FILE.json or FILE.html"
         raise InputError("a report is JSON or a page", where=args.report, hint=hint)
     jobs = read_corpus(*args.corpus)
-    made = Corpus(jobs).fit(network=args.model == "network").sample(
-        parameters=args.model_size, batch=args.batch, tensor=args.tp, data=args.dp, pipeline=args.pp,
-        ranks=args.ranks, seed=args.seed,
-    )  # fmt: skip
+    name_passed(args, {"sample": "--ranks"})
+    made = (
+        Corpus(jobs)
+        .fit(network=args.method == "network")
+        .sample(
+            **typed(args, "batch", "ranks", "seed", parameters="model_size"),
+            **typed(args, tensor="tp", data="dp", pipeline="pp"),
+        )
+    )
     files = [str(file) for file in made.write(args.output)]
     plan = {name: getattr(made, name) for name in ("tensor", "data", "pipeline")}
     document = {"ranks": made.ranks, "nodes": made.nodes, **plan, "first": summary(made.traces[0])}
-    text = f"{made.ranks} ranks, {made.nodes:,} nodes, like {len(jobs)} workloads: {args.output}.RANK.et"
+    text = (
+        f"{plural(made.ranks, 'rank')}, {plural(made.nodes, 'node')}, "
+        f"like {plural(len(jobs), 'workload')}: {args.output}.RANK.et"
+    )
     lines = [f"{text} (tensor {made.tensor}, data {made.data}, pipeline {made.pipeline})"]
     if args.report:
-        reports = _reports(Corpus.of(jobs, seed=args.seed), args)
+        reports = _reports(Corpus.of(jobs, **typed(args, "seed")), args)
         _write(reports, Path(args.report))
         document["report"] = reports
         lines += [_line(name, report) for name, report in reports.items()] + [args.report]
@@ -76,8 +93,8 @@ def _synthesize(args: argparse.Namespace) -> Report:
 def _reports(corpus: Corpus, args: argparse.Namespace) -> dict[str, dict[str, Any]]:
     from astranb.explore import corpus_report
 
-    names = _MODELS if args.model == "network" else _MODELS[:1]
-    return {name: corpus_report(corpus, network=name == "network", seed=args.seed) for name in names}
+    names, seed = _METHODS if args.method == "network" else _METHODS[:1], typed(args, "seed")
+    return {name: corpus_report(corpus, network=name == "network", **seed) for name in names}
 
 
 def _write(reports: dict[str, dict[str, Any]], path: Path) -> None:

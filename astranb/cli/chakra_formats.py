@@ -13,7 +13,9 @@ import numpy as np
 from astranb.core.errors import InputError
 from astranb.core.file_formats import TASK_GRAPHS, format_of, read_by_plugin
 from astranb.core.packed import head
+from astranb.core.plural import plural
 
+from .arguments import typed
 from .printing import Report
 
 if TYPE_CHECKING:
@@ -73,6 +75,8 @@ def opened(name: str, passes: int = 1, *, whole: bool = True) -> OpenedTraces:
             return OpenedTraces("Chakra traces", dict(enumerate(chakra.read_ranks(name))), [], all_ranks=True)
         traces, missing = _present(name)
         return OpenedTraces("Chakra traces", traces, [], all_ranks=True, missing=missing)
+    if not Path(name).exists() and not Path(name).suffix and name:
+        chakra.traced_ranks(name)  # raises an error with the nearest prefix
     found = format_of(name)
     key = found.key if found else "layer table" if _begins_with_a_word(name) else ""
     if key in TASK_GRAPHS:
@@ -153,11 +157,12 @@ def info(args: argparse.Namespace) -> Report:
     """Identify a file, and summarise it; faults are notes."""
     from astranb.chakra import summary
 
-    found = format_of(args.file)
-    if found is not None and found.key == "Kineto trace":
-        return _kineto(args.file)
-    if found is not None and found.key == "execution trace":
-        return _execution_trace(args.file)
+    if Path(args.file).is_file():
+        found = format_of(args.file)
+        if found is not None and found.key == "Kineto trace":
+            return _kineto(args.file)
+        if found is not None and found.key == "execution trace":
+            return _execution_trace(args.file)
     read = opened(args.file, whole=False)
     rows = [summary(trace) for trace in read.traces.values()]
     problems = [
@@ -170,11 +175,11 @@ def info(args: argparse.Namespace) -> Report:
         notes.append(f"… {len(problems) - _MOST_SHOWN:,} more: astranb chakra check {args.file}")
     if read.all_ranks:
         each = (
-            f"rank {n}: {row['nodes']} nodes, {_collectives(row)}"
+            f"rank {n}: {plural(row['nodes'], 'node')}, {_collectives(row)}"
             for n, row in zip(read.traces, rows, strict=True)
         )
         document: dict[str, Any] = {"ranks": len(rows), "traces": rows, "notes": notes}
-        return Report(document, [f"{len(rows)} ranks", *each], notes=notes)
+        return Report(document, [plural(len(rows), "rank"), *each], notes=notes)
     row = rows[0]
     depth = "a cycle" if row["depth"] is None else row["depth"]
     lines = [] if read.form == "Chakra trace" else [f"format: {read.form}"]
@@ -185,7 +190,7 @@ def info(args: argparse.Namespace) -> Report:
         f"collectives: {_collectives(row)}",
         f"groups: {', '.join(row['groups']) or 'none'}",
         f"messages: {row['sent_bytes']:,} bytes sent, {row['received_bytes']:,} received",
-        f"computation: {row['num_ops']:,} operations; recorded durations: {row['duration_us']:,} us",
+        f"computation: {plural(row['num_ops'], 'operation')}; recorded durations: {row['duration_us']:,} us",
         f"attributes: {', '.join(row['attributes']) or 'none'}",
     ]
     if read.table is not None and read.table.ranks:
@@ -242,7 +247,7 @@ def check(args: argparse.Namespace) -> Report:
 
     found = opened(args.file, whole=False)
     notes = []
-    if args.repair is not None:
+    if args.repaired is not None:
         traces = {}
         for rank, trace in found.traces.items():
             traces[rank], done = repaired(trace)
@@ -251,10 +256,10 @@ def check(args: argparse.Namespace) -> Report:
             if sorted(traces) != list(range(len(traces))):
                 what = f"ranks are missing: {', '.join(map(str, sorted(traces)[:8]))} exist"
                 raise InputError(what, where=args.file, hint="repair the files one by one")
-            write_ranks(args.repair, len(traces), lambda rank: traces[rank].data)
+            write_ranks(lambda rank: traces[rank].data, args.repaired, ranks=len(traces))
         else:
-            _require_trace_name(args.repair)
-            write(args.repair, traces[0])
+            _require_trace_name(args.repaired)
+            write(traces[0], args.repaired)
         cut = [one for one in found.missing if "truncated" in one]
         notes += [f"{one}; the whole nodes before were kept" for one in cut]
         found = found._replace(traces=traces, missing=tuple(one for one in found.missing if one not in cut))
@@ -266,7 +271,7 @@ def check(args: argparse.Namespace) -> Report:
     nodes = sum(map(len, found.traces.values()))
     fatal = bool(found.missing) or any(not one.runs for some in listed.values() for one in some)
     said = "cannot be run" if fatal else "can be run" if listed else "nothing wrong"
-    lines.append(f"{len(found.traces):,} traces, {nodes:,} nodes: {said}")
+    lines.append(f"{plural(len(found.traces), 'trace')}, {plural(nodes, 'node')}: {said}")
     document = {
         "format": found.form,
         "ranks": len(found.traces),
@@ -291,25 +296,27 @@ def convert(args: argparse.Namespace) -> Report:
         return _convert_task_graph(args)
     if found is not None and found.key == "Kineto trace":
         return _convert_kineto(args)
-    read = opened(args.file, args.passes)
+    read = opened(args.file, **typed(args, "passes"))
     trace = read.traces[0]
     notes = read.notes
     ranks: int | None = args.npus
     if ranks is None and read.table is not None and not _is_trace_name(args.output):
         ranks = read.table.ranks or None
     if args.output.lower().endswith(".graphml"):
-        write_graphml(args.output, trace)
+        write_graphml(trace, args.output)
         files = [args.output]
     elif read.table is not None and ranks is not None:
         _check_ranks(ranks)
-        files = list(map(str, write_table_ranks(args.output, read.table, ranks)))
+        files = list(map(str, write_table_ranks(read.table, args.output, ranks=ranks)))
     else:
-        files = write_copies(args.output, trace, ranks)
+        files = write_copies(trace, args.output, npus=ranks)
         named = sorted(name for name in trace.pg_name.values if name) if read.table is not None else []
         if named:
             notes.append(f"{args.file}: of one rank, in groups {', '.join(named)}; give PREFIX for all ranks")
     document = {"from": read.form, "nodes": len(trace), "version": trace.version, "files": files}
-    shown = f"{len(trace):,} nodes in {len(files):,} files, schema {trace.version or 'not given'}"
+    shown = (
+        f"{plural(len(trace), 'node')} in {plural(len(files), 'file')}, schema {trace.version or 'not given'}"
+    )
     if read.form == "PyTorch execution trace":
         notes += [*without_durations(args.file, trace), *_without_communication(args.file, trace)]
     return Report(document, [f"{read.form}: {shown}"], notes=notes)
@@ -323,7 +330,7 @@ def _convert_kineto(args: argparse.Namespace) -> Report:
         raise InputError("a profile is one rank's", where="--npus", hint="leave it out, or link all ranks")
     job = link_job([RankFiles(None, Path(args.file))], one_rank=True)
     trace = job.traces[0]
-    files = write_copies(args.output, trace, None)
+    files = write_copies(trace, args.output, npus=None)
     document = {
         "from": "Kineto trace",
         "nodes": len(trace),
@@ -332,7 +339,7 @@ def _convert_kineto(args: argparse.Namespace) -> Report:
         "files": files,
     }
     measured = " + ".join(f"{one / 1000:.3f}" for one in job.steps_us[0])
-    counted = f"{len(trace):,} nodes, {job.collectives:,} collectives"
+    counted = f"{plural(len(trace), 'node')}, {plural(job.collectives, 'collective')}"
     line = f"Kineto trace: {counted}; steps as measured: {measured} ms"
     return Report(document, [line], notes=[f"{args.file}: {note}" for note in job.notes])
 
@@ -365,27 +372,29 @@ def _convert_task_graph(args: argparse.Namespace) -> Report:
         what = "a task graph has its own number of GPUs"
         raise InputError(what, where="--npus", hint="leave it out: PREFIX.RANK.et is written for each GPU")
     graph = read_task_graph(args.file)
-    files = list(map(str, write_task_graph(args.output, graph)))
+    files = list(map(str, write_task_graph(graph, args.output)))
     document = {
         "from": "FlexFlow task graph",
         "tasks": len(graph.tasks),
         "ranks": graph.ranks,
         "files": files,
     }
-    text = f"FlexFlow task graph: {len(graph.tasks):,} tasks of {graph.ranks:,} GPUs in {len(files):,} files"
+    text = (
+        f"FlexFlow task graph: {plural(len(graph.tasks), 'task')} of "
+        f"{plural(graph.ranks, 'GPU')} in {plural(len(files), 'file')}"
+    )
     return Report(document, [text])
 
 
-def write_copies(output: str, trace: Trace, npus: int | None) -> list[str]:
+def write_copies(trace: Trace, output: str, *, npus: int | None) -> list[str]:
     """Write one file, or the same trace for each rank; returns the files."""
     from astranb.chakra import write, write_ranks
 
     if npus is None:
         _require_trace_name(output)
-        write(output, trace)
+        write(trace, output)
         return [output]
-    _check_ranks(npus)
-    return [str(file) for file in write_ranks(output, npus, lambda _rank: trace.data)]
+    return [str(file) for file in write_ranks(lambda _rank: trace.data, output, ranks=npus)]
 
 
 def _is_trace_name(name: str) -> bool:

@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from astranb.core.errors import InputError
+from astranb.core.plural import plural
 from astranb.core.units import format_bytes, format_time
+from astranb.explore.runs import flag_of, whole
 
-from .arguments import add_command, add_output
+from .arguments import add_command, add_output, typed
 from .chakra_formats import opened
 from .printing import Report
 
@@ -41,7 +43,7 @@ def add_views(verbs: Any, traces: str) -> None:
     )
     counts.add_argument(
         "--rows",
-        type=int,
+        type=whole(1),
         default=_MOST_ROWS,
         metavar="N",
         help=f"most rows of a table (default: {_MOST_ROWS})",
@@ -61,7 +63,10 @@ def add_views(verbs: Any, traces: str) -> None:
     compare.add_argument("first", help=traces)
     compare.add_argument("second", help="the same")
     compare.add_argument(
-        "--depth", type=int, default=2, metavar="N", help="modules by so many words of names (default: 2)"
+        "--depth",
+        type=whole(1, _MOST_DEPTH),
+        metavar="N",
+        help="modules by so many words of names (default: 2)",
     )
     _add_simulated(compare)
     compare.add_argument("--second-system", metavar="FILE", help="another system.json for the second")
@@ -69,8 +74,8 @@ def add_views(verbs: Any, traces: str) -> None:
 
 
 def _add_simulated(parser: Any) -> None:
-    for flag, words in _SIMULATED:
-        parser.add_argument(flag, metavar="FILE", help=words)
+    for flag, text in _SIMULATED:
+        parser.add_argument(flag, metavar="FILE", help=text)
 
 
 def viewed(name: str) -> tuple[list[Trace], list[str]]:
@@ -99,11 +104,15 @@ def _timeline(args: argparse.Namespace) -> Report:
         tracks = RecordedTracks(traces, times)
         write_trace_timeline(tracks, args.output, title=Path(args.file).name)
         page = {"spans": len(tracks), "ranks": len(traces), "times": tracks.how}
-        return Report(page, [f"{len(tracks):,} spans of {len(traces):,} ranks: {tracks.how}"], notes=notes)
-    document = write_timeline(args.output, traces, times)
-    text = f"{document['spans']:,} spans of {document['ranks']:,} ranks: {document['times']}"
+        return Report(
+            page,
+            [f"{plural(len(tracks), 'span')} of {plural(len(traces), 'rank')}: {tracks.how}"],
+            notes=notes,
+        )
+    document = write_timeline(traces, times, args.output)
+    text = f"{plural(document['spans'], 'span')} of {plural(document['ranks'], 'rank')}: {document['times']}"
     if document["ranks_left_out"]:
-        text += f"; {document['ranks_left_out']:,} ranks left out"
+        text += f"; {plural(document['ranks_left_out'], 'rank')} left out"
     return Report(document, [text], notes=notes)
 
 
@@ -113,17 +122,21 @@ def _times(
     """The times in traces themselves, or simulated ones; of the former `notes` says which are missing."""
     from astranb.chakra import job_times
 
-    given = {name: getattr(args, name) for name in ("system", "network")}
+    inputs = {name: getattr(args, name) for name in ("system", "network")}
+    options = {name: flag_of(name) for name in inputs}
     if second:
-        given = {name: getattr(args, f"second_{name}") or value for name, value in given.items()}
-    if not any(given.values()):
+        own = {name: getattr(args, f"second_{name}") for name in inputs}
+        options = {name: flag_of(f"second_{name}") if any(own.values()) else options[name] for name in own}
+        inputs = {name: own[name] or value for name, value in inputs.items()}
+    if not any(inputs.values()):
         times = job_times(traces)
         notes += _missing_durations(file, traces, times)
         return times
-    for name, value in given.items():
+    for name, value in inputs.items():
         if value is None:
-            raise InputError(f"--{name} is missing", where="simulated times", hint="give both to simulate")
-    return _simulated(file, traces, given["system"], given["network"], args.comm_group)
+            hint = f"{' and '.join(options.values())} simulate the times"
+            raise InputError(f"{options[name]} is missing", where="run", hint=hint)
+    return _simulated(file, traces, inputs["system"], inputs["network"], args.comm_group)
 
 
 def _missing_durations(file: str, traces: list[Trace], times: list[Times]) -> list[str]:
@@ -168,8 +181,6 @@ def _simulated(file: str, traces: list[Trace], system: str, network: str, groups
 
 
 def _statistics(args: argparse.Namespace) -> Report:
-    if args.rows < 1:
-        raise InputError(f"{args.rows} rows", where="--rows", hint="give at least 1")
     traces, notes = viewed(args.file)
     found = _counted(args, args.file, traces, notes)
     document = found.as_document()
@@ -217,13 +228,14 @@ def _ms(ns: float) -> str:
     return f"{ns / 1e6:,.3f}"
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[str]], words: int = 1) -> Iterator[str]:
+def table(head: Sequence[str], rows: Iterable[Sequence[str]], text_columns: int = 1) -> Iterator[str]:
     """Lay out rows of text: so many columns are words, the others are numbers."""
     every = [list(head), *map(list, rows)]
     widths = [max(len(row[at]) for row in every) for at in range(len(head))]
     for row in every:
         cells = [
-            cell.ljust(widths[at]) if at < words else cell.rjust(widths[at]) for at, cell in enumerate(row)
+            cell.ljust(widths[at]) if at < text_columns else cell.rjust(widths[at])
+            for at, cell in enumerate(row)
         ]
         yield "  ".join(cells).rstrip()
 
@@ -236,7 +248,7 @@ def _short(text: str, most: int = 56) -> str:
 def _statistics_lines(found: TraceStatistics, most: int) -> Iterator[str]:
     from astranb.chakra import ACTIVITIES
 
-    yield f"{found.ranks} ranks, {format_time(found.makespan_ns * 1000)}: {found.how}"
+    yield f"{plural(found.ranks, 'rank')}, {format_time(found.makespan_ns * 1000)}: {found.how}"
     yield ""
     yield "Time of each rank, ms: communication that a computation hides is not in its column"
     parts = [*ACTIVITIES, "idle"]
@@ -270,7 +282,7 @@ def _statistics_lines(found: TraceStatistics, most: int) -> Iterator[str]:
             ]
             for row in found.operators[:most]
         ],
-        words=2,
+        text_columns=2,
     )
     yield from _left(found.operators, most)
     if found.communication:
@@ -287,7 +299,7 @@ def _statistics_lines(found: TraceStatistics, most: int) -> Iterator[str]:
                  _ms(row["waiting_ns"])]
                 for row in sums[:most]
             ],
-            words=3,
+            text_columns=3,
         )  # fmt: skip
         yield from _left(sums, most)
     if any(row["late_ns"] or row["waiting_ns"] for row in found.skew):
@@ -325,10 +337,8 @@ def _left(rows: Sequence[Any], most: int, how: str = "--rows, --json") -> Iterat
 def _compare(args: argparse.Namespace) -> Report:
     from astranb.chakra import compare, why_slower
 
-    if not 1 <= args.depth <= _MOST_DEPTH:
-        raise InputError(f"a depth of {args.depth}", where="--depth", hint=f"use 1 to {_MOST_DEPTH}")
     first, second = (list(opened(name).traces.values()) for name in (args.first, args.second))
-    rows = [{"rank": rank, **compare(*both)} for rank, both in enumerate(zip(first, second, strict=False))]
+    rows = [{"rank": rank, **compare(*pair)} for rank, pair in enumerate(zip(first, second, strict=False))]
     same = len(first) == len(second) and all(row["same"] for row in rows)
     document: dict[str, Any] = {"same": same, "ranks": [len(first), len(second)], "traces": rows}
     lines = [] if len(first) == len(second) else [f"{len(first)} and {len(second)} ranks"]
@@ -346,7 +356,7 @@ def _compare(args: argparse.Namespace) -> Report:
             _counted(args, args.first, traces[0], notes),
             _counted(args, args.second, traces[1], notes, second=True),
         )
-        document["slower"] = why_slower(traces[0], traces[1], counted, depth=args.depth)
+        document["slower"] = why_slower(traces[0], traces[1], counted, **typed(args, "depth"))
         lines += _slower_lines(document["slower"])
     return Report(document, lines, notes=notes)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from astranb.core.errors import InputError
+from astranb.core.plural import plural
 
 from .arguments import add_command, add_output
 from .printing import Report
@@ -38,21 +39,23 @@ def _merge(args: argparse.Namespace) -> Report:
             text = contents(groups).decode()
         except UnicodeDecodeError:
             raise InputError("not UTF-8 text", where=str(groups), hint="is it a file of groups?") from None
-    both = merge(read_ranks(args.prefix), text, source=args.output)
-    write(args.output, both)
-    ranks = 1 + int(both.integers("merged_rank").max(initial=-1))
-    document = {"ranks": ranks, "nodes": len(both), "groups": None if groups is None else str(groups)}
+    merged = merge(read_ranks(args.prefix), text, source=args.output)
+    write(merged, args.output)
+    ranks = 1 + int(merged.integers("merged_rank").max(initial=-1))
+    document = {"ranks": ranks, "nodes": len(merged), "groups": None if groups is None else str(groups)}
     named = "" if groups is None else f", and {groups}"
-    return Report(document, [f"{ranks:,} ranks, {len(both):,} nodes{named}: {args.output}"])
+    return Report(document, [f"{plural(ranks, 'rank')}, {plural(len(merged), 'node')}{named}: {args.output}"])
 
 
 def _split(args: argparse.Namespace) -> Report:
     from astranb.chakra import merged_groups, read, split, write_ranks
 
-    both = read(args.file)
-    traces, groups = split(both), merged_groups(both)
+    merged = read(args.file)
+    traces, groups = split(merged), merged_groups(merged)
     others = {} if groups is None else {Path(f"{args.output}.groups.json"): groups.encode()}
-    files = list(map(str, write_ranks(args.output, len(traces), lambda rank: traces[rank].data, others)))
-    text = f"{len(traces):,} ranks, {len(both):,} nodes: {args.output}.RANK.et"
+    files = list(
+        map(str, write_ranks(lambda rank: traces[rank].data, args.output, ranks=len(traces), others=others))
+    )
+    text = f"{plural(len(traces), 'rank')}, {plural(len(merged), 'node')}: {args.output}.RANK.et"
     named = "" if groups is None else f", {args.output}.groups.json (--comm-group)"
-    return Report({"ranks": len(traces), "nodes": len(both), "files": files}, [text + named])
+    return Report({"ranks": len(traces), "nodes": len(merged), "files": files}, [text + named])

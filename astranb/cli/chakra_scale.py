@@ -7,17 +7,16 @@ from typing import Any, Final
 
 from astranb.core.errors import InputError
 from astranb.core.limits import MOST_RANKS
-from astranb.explore.options import DEGREES, given, traced_degrees, whole
+from astranb.core.plural import plural
+from astranb.explore.runs import DEGREES, StepSpec, traced_degrees, whole
 
-from .arguments import add_command, add_output
+from .arguments import add_command, add_output, typed
+from .options import add_fields
 from .printing import Report
 
 __all__ = ["add_scale"]
 
-_WANTED: Final = {
-    "tp": "parts of each matrix", "pp": "pipeline stages", "dp": "replicas", "cp": "parts of each sequence",
-    "ep": "data-parallel ranks that share the experts",
-}  # fmt: skip
+_WANTED: Final = ("tp", "pp", "dp", "cp", "ep")
 
 
 def add_scale(verbs: Any) -> None:
@@ -32,8 +31,8 @@ def add_scale(verbs: Any) -> None:
     )
     number: dict[str, Any] = {"type": whole(1, MOST_RANKS), "metavar": "N"}
     parser.add_argument("--ranks", help="wanted number of ranks: more or fewer replicas", **number)
-    for name, text in _WANTED.items():
-        parser.add_argument(f"--{name}", help=f"{text} (default: the traced job's)", **number)
+    wanted = ", ".join(f"--{name} N" for name in _WANTED)
+    add_fields(parser, [StepSpec], wanted, default="the traced job's")
     parser.add_argument(
         "--comm-group", metavar="FILE", help="communicator groups (default: PREFIX.groups.json)"
     )
@@ -48,19 +47,22 @@ def _scale(args: argparse.Namespace) -> Report:
     from astranb.chakra import scale
     from astranb.chakra.scaling import Parallelism, plan_text
 
-    target = given(args, **{DEGREES[name]: name for name in _WANTED})
+    target = typed(args, **{DEGREES[name]: name for name in _WANTED})
     if args.ranks is None and not target and args.micro is None:
         hint = f"give --ranks, or some of {', '.join(f'--{name}' for name in _WANTED)}"
-        raise InputError("nothing to scale", where="scale", hint=hint)
-    more = given(args, "micro", groups="comm_group")
+        raise InputError("nothing to scale", where="chakra scale", hint=hint)
+    more = typed(args, "micro", groups="comm_group")
     if args.traced is not None:
         more["traced"] = Parallelism(**traced_degrees(args.traced))
     job = scale(args.file, args.ranks, target=target, **more)
     files = job.write(args.output)
     document = {**job.document(), "nodes": job.nodes, "programs": job.programs, "groups": len(job.groups)}
     lines = [
-        f"{job.ranks:,} ranks ({plan_text(job.plan)}), {job.nodes:,} nodes: {args.output}.RANK.et",
-        f"{len(job.groups):,} groups of ranks: {args.output}.groups.json (--comm-group)",
+        (
+            f"{plural(job.ranks, 'rank')} ({plan_text(job.plan)}), "
+            f"{plural(job.nodes, 'node')}: {args.output}.RANK.et"
+        ),
+        f"{plural(len(job.groups), 'group')} of ranks: {args.output}.groups.json (--comm-group)",
         "assumptions:",
         *(f"  {subject}: {text}" for subject, text in job.assumptions.items()),
     ]

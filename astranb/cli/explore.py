@@ -6,11 +6,12 @@ import argparse
 from typing import Any, Final
 
 from astranb.core.errors import InputError
+from astranb.core.files import check_writable
 from astranb.core.interrupt import stoppable
 from astranb.core.units import time_ps
-from astranb.explore.options import whole
+from astranb.explore.runs import file_named, whole
 
-from .arguments import add_command, add_output
+from .arguments import add_command, add_output, typed
 from .printing import Report
 
 __all__ = ["add_commands"]
@@ -36,7 +37,6 @@ def add_commands(commands: Any) -> None:
     where.add_argument(
         "--workers",
         type=whole(0, _MOST_WORKERS),
-        default=2,
         metavar="N",
         help="processes on this machine; 0: no other than this one (default: 2)",
     )
@@ -45,8 +45,9 @@ def add_commands(commands: Any) -> None:
     )
     parser.add_argument(
         "--html",
-        metavar="FILE",
+        metavar="FILE.html",
         help="write a page with pictures of all points, without a network",
+        type=file_named(".html", ".htm"),
     )
     parser.add_argument(
         "--time-limit", metavar="TIME", help="stop then, as 25s, and tell what has been found"
@@ -58,11 +59,16 @@ def _explore(args: argparse.Namespace) -> Report:
     from astranb.explore import Sweep
 
     limit_s = None if args.time_limit is None else time_ps(args.time_limit, where="--time-limit") / 1e12
+    if limit_s is not None and limit_s <= 0:
+        raise InputError("0 s is out of range", where="--time-limit", hint="take more than 0")
+    if args.html:
+        check_writable(args.html)
+    if args.retry and args.output is None:
+        what = "--retry needs --output"
+        raise InputError(what, where="explore", hint="name the folder of the results: -o DIR")
     sweep = Sweep.of(args.sweep)
     with stoppable(limit_s):
-        found = sweep.run(
-            folder=args.output, workers=args.workers, scheduler=args.scheduler, retry=args.retry
-        )
+        found = sweep.run(**typed(args, "workers", "scheduler", "retry", folder="output"))
     if args.html:
         from astranb.widgets import write_study
 

@@ -11,9 +11,10 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+from astranb.explore.runs import file_named
 from astranb.hardware import DEFAULT_GPU
 
-from .arguments import add_command, add_output, add_verbs
+from .arguments import add_command, add_output, add_verbs, name_passed
 from .gpu_logs import add_log_verbs
 from .printing import Report
 
@@ -32,7 +33,7 @@ def add_commands(commands: Any) -> None:
     fit.add_argument("file", help="measurement of benchmarks/gpu_microbench.py, or timings (FILE.csv)")
     like = f"preset of what was not measured (default: {DEFAULT_GPU})"
     fit.add_argument("--like", default=DEFAULT_GPU, help=like)
-    fit.add_argument("--name", help="name of the preset (default: that of the device)")
+    fit.add_argument("--name", type=file_named(""), help="name of the preset (default: that of the device)")
     fit.add_argument("--infra", help="infrastructure that was measured, for what crosses links")
     add_output(fit, "file to write (default: NAME.preset.json)", metavar="FILE.json")
     add_log_verbs(verbs)
@@ -110,6 +111,7 @@ def _from_timings(args: argparse.Namespace) -> Report:
 
     if args.infra is not None:
         raise InputError("timings of kernels cross no links", where="--infra", hint="leave it out")
+    name_passed(args, {"gpu": "--like"})
     like = gpu_named(args.like)
     if not like.shipped:
         raise InputError(f"{args.like} is not a shipped GPU", where="--like", hint="give the name of one")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from astranb.core.errors import InputError
+from astranb.explore.runs import file_named
 
 from .arguments import add_command, add_output, add_verbs
 from .printing import Report, summary_lines
@@ -46,7 +47,11 @@ def add_commands(commands: Any) -> None:
     convert.add_argument(
         "--gpu", help="GPU preset: adds the links of such GPUs that the file leaves out (NCCL_TOPO_FILE)"
     )
-    convert.add_argument("--name", help="name of the infrastructure (default: that of the product or file)")
+    convert.add_argument(
+        "--name",
+        type=file_named(""),
+        help="name of the infrastructure (default: that of the product or file)",
+    )
     draw = add_command(verbs, "draw", "draw an infrastructure", _draw)
     draw.add_argument("file", help=_INFRA)
     add_output(draw, "FILE.svg, or FILE.html with nodes to drag (default: NAME.svg)")
@@ -88,11 +93,15 @@ def _check(args: argparse.Namespace) -> Report:
 
 def _convert(args: argparse.Namespace) -> Report:
     from astranb.gpu import preset
-    from astranb.infragraph import convert, topology_format
+    from astranb.infragraph import convert, resolve, topology_format
 
     form = topology_format(args.to, Path(args.output or ""))
     if form is not None:
         return _convert_to(args, form.name, form.suffix)
+    if not Path(args.file).exists():
+        resolve(args.file)  # raises an error for an unknown name
+        what = f"{args.file[:40]!r} is a blueprint"
+        raise InputError(what, where="infra convert", hint="name the format to write: --to ns3")
     gpu = None if args.gpu is None else preset(args.gpu).name
     made = convert(args.file, args.name, gpu)
     path = _output(args, f"{Path(args.file).stem}.yaml")
@@ -115,7 +124,7 @@ def _convert_to(args: argparse.Namespace, name: str, suffix: str) -> Report:
 
     infra = resolve(args.file).completed(args.gpu)
     path = _output(args, f"{(args.name or infra.name).replace('/', '-')}{suffix}")
-    not_expressed = write_topology(infra, path, name)
+    not_expressed = write_topology(infra, path, name=name)
     return Report(
         {"file": str(path), "format": name, "not_expressed": not_expressed},
         [f"wrote {infra.name} to {path} for {name}"],

@@ -8,6 +8,7 @@ user's home. Jupyter is imported when the server starts.
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 from itertools import dropwhile
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from astranb.core.errors import InputError
+from astranb.core.errors import InputError, suggestion
 from astranb.core.extras import needs_extra
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def command(args: Sequence[str]) -> int:
     Raises
     ------
     InputError
-        The notebook does not exist, or JupyterLab is not installed.
+        The notebook does not exist, an option is not JupyterLab's, or JupyterLab is not installed.
     """
     if any(arg in _HELP for arg in args):
         return _print_help(full="--help-all" in args)
@@ -69,6 +70,7 @@ def command(args: Sequence[str]) -> int:
     options = [arg for arg in args if arg not in named]
     if len(named) > 1:
         raise InputError(f"{len(named)} notebooks were named", where="lab", hint="name one")
+    _check(options)
     if any(option.split("=")[0] in _ROOT_OPTIONS for option in options):
         root, url = None, _address(named[0]) if named else "/lab"
     else:
@@ -100,6 +102,28 @@ def _jupyter() -> tuple[Any, Any]:
     return LabApp, Config
 
 
+def _check(options: Sequence[str]) -> None:
+    """Check that JupyterLab has the options: it would print its usage, or start without them."""
+    lab_app, _ = _jupyter()
+    apps = (lab_app(), lab_app.serverapp_class())
+    flags = {name for app in apps for name in app.flags}
+    valued = {name for app in apps for name in app.aliases}
+    words = iter(options)
+    for word in words:
+        name, equals, _ = word.lstrip("-").partition("=")
+        if not word.startswith("-"):
+            raise InputError(f"unexpected {word[:60]!r}", where="lab", hint="name a notebook, FILE.ipynb")
+        if name in flags or (equals and "." in name):  # as --ServerApp.port=8890
+            continue
+        if name not in valued and "." not in name:
+            close = suggestion(f"--{name}", (f"--{one}" for one in flags | valued))
+            hint = f"{close} see astranb lab --help".strip()
+            raise InputError(f"unknown option {word[:60]!r}", where="lab", hint=hint)
+        if not equals and next(words, "-").startswith("-"):
+            hint = f"write --{name}=VALUE"
+            raise InputError(f"--{name}: its value is missing", where="lab", hint=hint)
+
+
 def _serve(options: list[str], root: Path | None, url: str) -> int:
     """Run JupyterLab with our defaults under the user's configuration and options."""
     LabApp, Config = _jupyter()  # noqa: N806 - classes
@@ -114,6 +138,9 @@ def _serve(options: list[str], root: Path | None, url: str) -> int:
     config.Application.log_level = "WARN"
     if root is not None:
         config.ServerApp.root_dir = str(root)
+    refused, logs = _Refused(), [logging.getLogger(app.__name__) for app in (LabApp, LabApp.serverapp_class)]
+    for log in logs:
+        log.addFilter(refused)
     try:
         server: Any = LabApp.initialize_server(argv=options, config=config)
         server.web_app.settings["page_config_hook"] = _without_news
@@ -121,10 +148,27 @@ def _serve(options: list[str], root: Path | None, url: str) -> int:
         server.io_loop.add_callback(print, f"JupyterLab: {server.public_url}", flush=True)
         server.start()
     except SystemExit as stop:  # as for a port that is taken: Jupyter has printed the reason
+        if refused.text:
+            raise InputError(refused.text, where="lab", hint="see astranb lab --help") from None
         return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
     finally:
+        for log in logs:
+            log.removeFilter(refused)
         LabApp.serverapp_class.clear_instance()
     return 0
+
+
+class _Refused(logging.Filter):
+    """The reason for which Jupyter refuses a value of its configuration; it is not logged."""
+
+    text = ""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Keep the reason, and drop its record."""
+        refused = str(record.msg).startswith("Bad config")
+        if refused:
+            self.text = str(record.args[0] if isinstance(record.args, tuple) else record.args).rstrip(".")
+        return not refused
 
 
 def _tour() -> Path:

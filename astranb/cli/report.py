@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from astranb.core.plural import plural
 from astranb.core.units import format_time
-from astranb.explore.options import (
+from astranb.explore.runs import (
     COLLECTIVE,
     EXCHANGE,
     JOBS,
@@ -16,66 +17,75 @@ from astranb.explore.options import (
     TRACES,
     Subject,
     memory_limit_of,
-    table_row,
 )
 
+from .options import RunOutputs
 from .printing import Report
 
 if TYPE_CHECKING:
     from astranb.explore import StepAccount, StepBill
 
-__all__ = ["inspects", "records", "report_of", "write_files"]
+__all__ = ["ReportedRun", "inspects", "records", "report_of", "write_files"]
 
 
-def records(args: argparse.Namespace) -> bool:
+@dataclass(frozen=True)
+class ReportedRun(Subject):
+    """A run, and what is written of it."""
+
+    outputs: RunOutputs = field(default_factory=RunOutputs)
+
+
+def records(outputs: RunOutputs) -> bool:
     """Return whether an output file needs a recording; without one, simulation is faster."""
-    return bool(args.html or args.perfetto)
+    return bool(outputs.html or outputs.perfetto)
 
 
-def inspects(args: argparse.Namespace) -> bool:
-    """Return whether an option needs more of a workload than its numbers."""
-    wanted = (args.explain, args.frames, args.svg, args.save, args.energy, args.rates)
-    return bool(records(args) or any(wanted))
+def inspects(outputs: RunOutputs) -> bool:
+    """Return whether an output needs more of a workload than its numbers."""
+    wanted = (outputs.explain, outputs.frames, outputs.svg, outputs.save, outputs.energy, outputs.rates)
+    return bool(records(outputs) or any(wanted))
 
 
-def write_files(subject: Subject) -> None:
+def write_files(subject: ReportedRun) -> None:
     """Write the files that options name."""
-    args = subject.args
+    outputs = subject.outputs
     sim: Any = subject.sim
-    if args.save:
-        sim.save(args.save)
-    if args.frames:
-        sim.result.write_frames(args.frames)
-    if args.perfetto:
-        sim.result.to_perfetto(args.perfetto)
-    if args.memory_svg:
+    if outputs.save:
+        sim.save(outputs.save)
+    if outputs.frames:
+        sim.result.write_frames(outputs.frames)
+    if outputs.perfetto:
+        sim.result.to_perfetto(outputs.perfetto)
+    if outputs.memory_svg:
         from astranb.drawing import memory
 
-        memory(sim, args.memory_svg)
-    if args.html or args.svg:
+        memory(sim, outputs.memory_svg)
+    if outputs.html or outputs.svg:
         from astranb.widgets import files_of
 
         files = files_of(sim)
-        if args.live:  # it simulates what has been simulated here once more
+        if outputs.html and outputs.live:  # it simulates what has been simulated here once more
             start = sim.fork()
             start.reset()
-            files_of(start).to_html(args.html, live=True if args.live == "page" else args.live)
-        elif args.html:
-            files.to_html(args.html)
-        if args.svg:
-            files.to_svg(args.svg)
-    if args.path:
+            files_of(start).to_html(outputs.html, live=True if outputs.live == "page" else outputs.live)
+        elif outputs.html:
+            files.to_html(outputs.html)
+        if outputs.svg:
+            files.to_svg(outputs.svg)
+    if outputs.path:
         from astranb.engine.layers import write_tables
 
-        row, rows = table_row(args)
-        write_tables(sim.engine.run.result(), args.path, _run_name(subject), row=row, rows=rows)
+        write_tables(
+            sim.engine.run.result(), outputs.path, run_name=outputs.run_name, row=outputs.stat_row,
+            rows=outputs.total_stat_rows,
+        )  # fmt: skip
 
 
-def report_of(subject: Subject) -> Report:
+def report_of(subject: ReportedRun) -> Report:
     """Return the results as JSON, as an explanation, or as text."""
-    args, result = subject.args, subject.sim.result
+    outputs, result = subject.outputs, subject.sim.result
     document, text = _LINES_REPORT if subject.by_lines else _REPORTS[subject.kind]
-    if args.json:
+    if outputs.json:
         common = {
             "fidelity": subject.sim.fidelity,
             "time_ps": result.time_ps,
@@ -87,11 +97,13 @@ def report_of(subject: Subject) -> Report:
         remarks = _remarks(subject)
         return Report({**common, **document(subject), **({"remarks": remarks} if remarks else {})})
     notes = [*(subject.inputs.what.notes if subject.kind in (TRACES, JOBS) else ()), *_remarks(subject)]
-    choice = subject.inputs.choice.lines() if args.explain and subject.inputs.choice else []
-    return Report(None, [*choice, result.explain() if args.explain else text(subject)], notes=notes)
+    chosen = subject.inputs.choice
+    notes += [chosen.nearest] if chosen and chosen.nearest else []
+    choice = chosen.lines() if outputs.explain and chosen else []
+    return Report(None, [*choice, result.explain() if outputs.explain else text(subject)], notes=notes)
 
 
-def _remarks(subject: Subject) -> list[str]:
+def _remarks(subject: ReportedRun) -> list[str]:
     """Return what has to be said about the routes."""
     engine: Any = subject.sim.engine
     if subject.sim.fidelity == "cacheline":
@@ -101,13 +113,13 @@ def _remarks(subject: Subject) -> list[str]:
     return [] if fabric is None else list(fabric.remarks)
 
 
-def _rows(subject: Subject) -> list[dict[str, Any]]:
+def _rows(subject: ReportedRun) -> list[dict[str, Any]]:
     """Return a row for each rank; times as ASTRA-sim counts them where its results are reproduced."""
     rows = [{name: value for name, value in row.items() if name != "done"} for row in subject.per_rank]
     counted: tuple[str, ...] = ()
     if subject.kind == LAYERS and subject.by_lines:  # the update of weights is a part of its collective
         counted = ("compute_ps", "exposed_comm_ps")
-    elif subject.kind == TRACES and subject.args.compat:
+    elif subject.kind == TRACES and subject.spec.compat:
         counted = ("exposed_comm_ps",)
     return [{**row, **{name: row[f"astrasim_{name}"] for name in counted}} for row in rows]
 
@@ -115,7 +127,7 @@ def _rows(subject: Subject) -> list[dict[str, Any]]:
 # A collective ------------------------------------------------------------------
 
 
-def _collective_document(subject: Subject) -> dict[str, Any]:
+def _collective_document(subject: ReportedRun) -> dict[str, Any]:
     sim: Any = subject.sim
     collective = subject.inputs.what
     by_lines = sim.fidelity == "cacheline"
@@ -128,11 +140,11 @@ def _collective_document(subject: Subject) -> dict[str, Any]:
         "algbw_GBps": sim.result.algbw_Bps / 1e9,
         "busbw_GBps": None if sim.result.busbw_Bps is None else sim.result.busbw_Bps / 1e9,
         **({"choice": subject.inputs.choice.document()} if subject.inputs.choice else {}),
-        **(_machine(sim) if by_lines else {"infra": subject.args.infra}),
+        **(_machine(sim) if by_lines else {"infra": subject.spec.infra}),
     }
 
 
-def _exchange_document(subject: Subject) -> dict[str, Any]:
+def _exchange_document(subject: ReportedRun) -> dict[str, Any]:
     exchange = subject.inputs.what
     names = ("tokens", "hidden", "topk", "experts", "groups", "precision")
     return {
@@ -146,7 +158,7 @@ def _exchange_document(subject: Subject) -> dict[str, Any]:
     }
 
 
-def _collective_text(subject: Subject) -> str:
+def _collective_text(subject: ReportedRun) -> str:
     return subject.sim.result.summary()
 
 
@@ -162,31 +174,31 @@ def _machine(sim: Any) -> dict[str, Any]:
 # A workload --------------------------------------------------------------------
 
 
-def _lines_document(subject: Subject) -> dict[str, Any]:
-    sim: Any = subject.sim
+def _lines_document(subject: ReportedRun) -> dict[str, Any]:
+    sim, spec = subject.sim, subject.spec
     return {
-        "workload": subject.args.workload or subject.args.model,
-        "compat": subject.args.compat,
+        "workload": getattr(spec, spec.subject),
+        "compat": getattr(spec, "compat", None),
         "gpu": sim.engine.presets[0].name,
         **_machine(sim),
     }
 
 
-def _traces_document(subject: Subject) -> dict[str, Any]:
+def _traces_document(subject: ReportedRun) -> dict[str, Any]:
     run = _run_of(subject)
     simulated = run.result()
     return {
-        "workload": subject.args.workload,
-        "compat": subject.args.compat,
+        "workload": subject.spec.workload,
+        "compat": subject.spec.compat,
         "messages": simulated.messages,
         "message_bytes": simulated.message_bytes,
         "cost_dollars": run.workload.network.cost_dollars(),
         "notes": run.workload.notes,
-        **({"dimensions": subject.sim.result.table("dimensions")} if inspects(subject.args) else {}),
+        **({"dimensions": subject.sim.result.table("dimensions")} if inspects(subject.outputs) else {}),
     }
 
 
-def _ranks_text(subject: Subject) -> str:
+def _ranks_text(subject: ReportedRun) -> str:
     """Write ASTRA-sim 2.0's lines; with its own figure where its results are reproduced."""
     return "\n".join(
         f"sys[{row['rank']}] finished, {row['end_ps'] // 1000} cycles, "
@@ -195,7 +207,7 @@ def _ranks_text(subject: Subject) -> str:
     )
 
 
-def _run_of(subject: Subject) -> Any:
+def _run_of(subject: ReportedRun) -> Any:
     """Return the engine's run of a workload."""
     return subject.sim.engine.run
 
@@ -203,23 +215,23 @@ def _run_of(subject: Subject) -> Any:
 # A model -----------------------------------------------------------------------
 
 
-def _account(subject: Subject) -> StepAccount:
+def _account(subject: ReportedRun) -> StepAccount:
     from astranb.explore import account
 
     step, cluster = subject.inputs.step, subject.inputs.cluster
     assert step is not None and cluster is not None  # noqa: S101, PT018 - what a model's inputs have
-    return account(subject.sim, step, peak_flops=cluster.peak_flops, price=subject.args.price)
+    return account(subject.sim, step, peak_flops=cluster.peak_flops, price=subject.spec.price)
 
 
-def _bill(subject: Subject) -> StepBill | None:
+def _bill(subject: ReportedRun) -> StepBill | None:
     """Return the energy and cost of a step, if the options ask for it."""
-    args, step = subject.args, subject.inputs.step
-    if not args.energy and args.rates is None:
+    outputs, step = subject.outputs, subject.inputs.step
+    if not outputs.energy and outputs.rates is None:
         return None
     from astranb.explore import bill, read_rates
 
     assert step is not None  # noqa: S101 - what a model's inputs have
-    return bill(subject.sim, step, None if args.rates is None else read_rates(args.rates))
+    return bill(subject.sim, step, None if outputs.rates is None else read_rates(outputs.rates))
 
 
 def _bill_lines(found: StepBill | None, unit: str) -> list[str]:
@@ -243,15 +255,15 @@ def _bill_lines(found: StepBill | None, unit: str) -> list[str]:
     ]
 
 
-def _model_document(subject: Subject) -> dict[str, Any]:
+def _model_document(subject: ReportedRun) -> dict[str, Any]:
     step: Any = subject.inputs.step
     cluster: Any = subject.inputs.cluster
     simulated = _run_of(subject).result()
     figures = _account(subject).document()
     waited = sum(figures["exposed_ps"].values())
     return {
-        "model": subject.args.model,
-        "mode": _mode(subject),
+        "model": subject.spec.model,
+        "mode": subject.spec.mode,
         "ranks": step.ranks,
         "operations": step.nodes,
         "last_rank": figures.pop("rank"),
@@ -273,13 +285,16 @@ def _model_document(subject: Subject) -> dict[str, Any]:
     }
 
 
-def _model_text(subject: Subject) -> str:
+def _model_text(subject: ReportedRun) -> str:
     step: Any = subject.inputs.step
     cluster: Any = subject.inputs.cluster
     found = _account(subject)
     took, computed = found.step_ps, found.compute_ps
     lines = [
-        f"{subject.args.model}, {_mode(subject)}, {step.ranks} ranks: a step takes {format_time(took)}",
+        (
+            f"{subject.spec.model}, {subject.spec.mode}, {plural(step.ranks, 'rank')}: "
+            f"a step takes {format_time(took)}"
+        ),
         f"rank {found.rank} finishes last: computes {format_time(computed)} ({computed / took:.1%}),",
         f"  {_shares(found.sorts_ps, took)}",
         f"  communicates or waits for peers {format_time(took - computed)} ({1 - computed / took:.1%})",
@@ -313,18 +328,18 @@ def _inference(found: StepAccount) -> list[str]:
         return []
     times = {"time to first token": found.ttft_ps, "time per output token": found.tpot_ps}
     listed = [f"{name} {format_time(took)}" for name, took in times.items() if took is not None]
-    both = found.output_tokens_per_s, found.output_tokens_per_s_per_gpu or 0.0
-    rate, each = (f"{one:,.0f}" if one >= 1000 else f"{one:.4g}" for one in both)
+    rates = found.output_tokens_per_s, found.output_tokens_per_s_per_gpu or 0.0
+    rate, each = (f"{one:,.0f}" if one >= 1000 else f"{one:.4g}" for one in rates)
     return [f"{', '.join(listed)}: {rate} output tokens/s, {each} per GPU"]
 
 
-def _memory_lines(subject: Subject, step: Any) -> list[str]:
+def _memory_lines(subject: ReportedRun, step: Any) -> list[str]:
     """Write what the rank that needs most memory holds; with --memory-table that of every stage."""
     found = step.memory()
     if not found:
         return []
     limit, expanded = _limit_bytes(subject), _expanded_lines(step)
-    if subject.args.memory_table:
+    if subject.outputs.memory_table:
         from astranb.workload.models import memory_lines
 
         return [
@@ -379,16 +394,16 @@ def _expanded_document(step: Any) -> dict[str, Any]:
     }
 
 
-def _limit_bytes(subject: Subject) -> int:
+def _limit_bytes(subject: ReportedRun) -> int:
     """Return the memory of a GPU that the step is held against."""
     # Not that of the engine: its description of all operations would be made for it.
     footprint = subject.inputs.what.footprint
     if footprint is not None:
         return int(footprint.limit_bytes)
     step: Any = subject.inputs.step
-    if subject.args.memory_limit in (None, "none"):
+    if subject.spec.memory_limit in (None, "none"):
         return int(step.times.memory_bytes)
-    return memory_limit_of(subject.args, step.times)
+    return memory_limit_of(subject.spec.memory_limit, step.times)
 
 
 def _shares(parts: dict[str, int], whole: int) -> str:
@@ -396,14 +411,10 @@ def _shares(parts: dict[str, int], whole: int) -> str:
     return ", ".join(f"{name} {format_time(part)} ({part / whole:.1%})" for name, part in parts.items())
 
 
-def _mode(subject: Subject) -> str:
-    return subject.args.mode or "training"
-
-
 # Several jobs --------------------------------------------------------------------
 
 
-def _jobs_alone(subject: Subject) -> list[dict[str, Any]]:
+def _jobs_alone(subject: ReportedRun) -> list[dict[str, Any]]:
     """Return a row for each job, which is run once more without the others."""
     sim: Any = subject.sim
     rows: list[dict[str, Any]] = sim.result.jobs(alone=True).to_dict("records")
@@ -411,14 +422,15 @@ def _jobs_alone(subject: Subject) -> list[dict[str, Any]]:
     return [{**row, "slowdown": row["slowdown"] if row["alone_ps"] else None} for row in rows]
 
 
-def _jobs_document(subject: Subject) -> dict[str, Any]:
+def _jobs_document(subject: ReportedRun) -> dict[str, Any]:
     infra = subject.inputs.infra
     return {"jobs": _jobs_alone(subject), "varies": _varies(subject), "infra": infra and infra.name}
 
 
-def _jobs_text(subject: Subject) -> str:
+def _jobs_text(subject: ReportedRun) -> str:
     lines = [
-        f"{row['job']}: {row['ranks']} GPUs ({row['gpus']}), from {format_time(row['start_ps'])} to "
+        f"{row['job']}: {plural(row['ranks'], 'GPU')} ({row['gpus']}), "
+        f"from {format_time(row['start_ps'])} to "
         f"{format_time(row['end_ps'])}: {format_time(row['duration_ps'])}, "
         f"{row['slowdown'] or 1:.3f} times as long as alone"
         for row in _jobs_alone(subject)
@@ -427,7 +439,7 @@ def _jobs_text(subject: Subject) -> str:
     return "\n".join([subject.sim.result.summary(), *lines, *varies])
 
 
-def _varies(subject: Subject) -> str | None:
+def _varies(subject: ReportedRun) -> str | None:
     variation = getattr(subject.inputs.what, "variation", None)
     return None if variation is None else variation.text
 
@@ -447,18 +459,14 @@ _CYCLES: Final = (
 )
 
 
-def _run_name(subject: Subject) -> str:
-    return subject.args.run_name or "unnamed run"
-
-
-def _layers_document(subject: Subject) -> dict[str, Any]:
+def _layers_document(subject: ReportedRun) -> dict[str, Any]:
     from astranb.engine.layers import LAYER_COLUMNS
 
     run = _run_of(subject)
     result = run.result()
     return {
-        "workload": subject.args.workload,
-        "compat": subject.args.compat,
+        "workload": subject.spec.workload,
+        "compat": subject.spec.compat,
         "training_loop": run.inputs.table.loop,
         "npus": run.inputs.network.npus,
         "passes": len(result.pass_end_ps),
@@ -481,25 +489,25 @@ def _layers_document(subject: Subject) -> dict[str, Any]:
     }
 
 
-def _layers_text(subject: Subject) -> str:
+def _layers_text(subject: ReportedRun) -> str:
     """Write ASTRA-sim 1.0's lines, and its tutorial's table."""
     from astranb.engine.layers import result_tables
 
     result = _run_of(subject).result()
     lines = [f"pass: {n} finished at time: {end // 1000}" for n, end in enumerate(result.pass_end_ps)]
     lines += [
-        f"id: {layer} ,{words}: {value // 1000}"
+        f"id: {layer} ,{label}: {value // 1000}"
         for layer, row in zip(result.layer_names, result.layers.tolist(), strict=True)
-        for words, value in zip(_CYCLES, row, strict=True)
+        for label, value in zip(_CYCLES, row, strict=True)
     ]
     first = result.layer_names[0]
     lines.append(f"all passes finished at time: {result.time_ns}, id of first layer: {first}")
-    table = result_tables(result, _run_name(subject))["tutorial_result.csv"]
+    table = result_tables(result, subject.outputs.run_name)["tutorial_result.csv"]
     return "\n".join([*lines, *(",".join(cells) for _, cells in table)])
 
 
-_Document = Callable[[Subject], dict[str, Any]]
-_Text = Callable[[Subject], str]
+_Document = Callable[[ReportedRun], dict[str, Any]]
+_Text = Callable[[ReportedRun], str]
 
 _LINES_REPORT: Final[tuple[_Document, _Text]] = (_lines_document, _ranks_text)
 _REPORTS: Final[dict[str, tuple[_Document, _Text]]] = {

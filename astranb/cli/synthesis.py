@@ -6,10 +6,12 @@ import argparse
 from typing import TYPE_CHECKING, Any, Final
 
 from astranb.core.errors import InputError
-from astranb.explore.options import given, whole
+from astranb.core.limits import MOST_RANKS
+from astranb.core.plural import plural
+from astranb.explore.runs import both_given, flag_of, infra_of, root_of, whole
 
 from . import arguments
-from .arguments import add_output
+from .arguments import add_output, typed
 from .printing import Report
 
 if TYPE_CHECKING:
@@ -34,18 +36,16 @@ def add_command(verbs: Any) -> None:
         metavar="FILE",
         help="instead: before and after, with the chunks of each rank (YAML, JSON)",
     )
-    parser.add_argument("--size", default="64MiB", help="bytes in a rank's larger buffer (default: 64MiB)")
-    parser.add_argument("--root", type=int, default=0, metavar="R", help="root rank (default: 0)")
+    parser.add_argument("--size", help="bytes in a rank's larger buffer (default: 64 MiB)")
+    parser.add_argument("--root-rank", type=whole(0, MOST_RANKS), metavar="R", help="root rank (default: 0)")
     parser.add_argument(
         "--slices", type=whole(1, 1024), metavar="N", help="slices of each chunk (default: several are tried)"
     )
+    parser.add_argument("--trials", type=whole(1, 10_000), metavar="N", help="schedules to draw (default: 8)")
     parser.add_argument(
-        "--trials", type=whole(1, 10_000), default=8, metavar="N", help="schedules to draw (default: 8)"
+        "--seed", type=whole(0, 2**31), metavar="N", help="of the first schedule (default: 0)"
     )
-    parser.add_argument("--seed", type=whole(0, 2**31), default=0, metavar="N", help="default: 0")
-    parser.add_argument(
-        "--down", action="append", default=[], metavar="'A->B'", help="a link that has failed"
-    )
+    parser.add_argument("--down", action="append", metavar="'A->B'", help="a link that has failed")
     parser.add_argument("--protocol", help="Simple, LL or LL128 (default: what is expected to be fastest)")
     parser.add_argument(
         "--exact", action="store_true", help="solve for the least number of steps: few ranks and chunks"
@@ -55,17 +55,24 @@ def add_command(verbs: Any) -> None:
         action="store_true",
         help="simulate nothing: neither it nor the library's algorithms",
     )
-    add_output(parser, "write it to FILE.json (MSCCL++) or FILE.xml (MSCCL), for astranb run --algorithm")
+    add_output(parser, "write it to FILE.json (MSCCL++) or FILE.xml (MSCCL), for astranb run collective")
 
 
 def _synthesize(args: argparse.Namespace) -> Report:
     from astranb.core.units import format_bandwidth, format_time
     from astranb.explore import synthesize
 
-    if (args.collective is None) == (args.condition is None):
-        raise InputError("give --collective or --condition", where="collective synthesize")
+    if args.collective is not None and args.condition is not None:
+        raise both_given("--collective", "--condition", "collective synthesize")
+    if args.collective is None and args.condition is None:
+        hint = "as --collective all_gather"
+        raise InputError("give --collective or --condition", where="collective synthesize", hint=hint)
+    for name in ("trials", "seed") if args.exact else ():
+        if getattr(args, name) is not None:
+            raise InputError(f"{flag_of(name)} does not apply to --exact", where="run", hint="leave it out")
     what = args.collective if args.condition is None else _condition_of(args.condition)
-    options = given(args, "size", "root", "slices", "trials", "seed", "down", "exact", "protocol")
+    options = typed(args, "size", "slices", "trials", "seed", "down", "exact", "protocol")
+    options |= root_of(args.collective, args.root_rank)
     found = synthesize(args.infra, what, **options)
     name, schedule = found.schedule.condition.name, found.schedule
     flaws = found.verify()
@@ -95,16 +102,19 @@ def _synthesize(args: argparse.Namespace) -> Report:
     bound = "latency" if limit.latency_ps > limit.bandwidth_ps else "links"
     if bound == "links" and limit.cuts == "sampled":
         bound = "links (cuts around single ranks, and at 64 sampled ones)"
-    slices = f"{schedule.slices} slice{'s' * (schedule.slices > 1)} a chunk"
+    slices = f"{plural(schedule.slices, 'slice')} a chunk"
     lines = [
-        f"{name} of {found.network.ranks} ranks: {len(schedule.edge):,} transfers, {slices} ({how})",
+        (
+            f"{name} of {plural(found.network.ranks, 'rank')}: "
+            f"{plural(len(schedule.edge), 'transfer')}, {slices} ({how})"
+        ),
         f"schedule: {format_time(found.time_ps)}, {found.slower:.3f} times the bound",
         f"bound: {format_time(found.bound_ps)} by {bound}, {format_bandwidth(found.bound_Bps)}",
     ]
     if not args.schedule_only and name != "custom":
         lines += _compared(args, found, document)
     lines.append(
-        f"{sum(flaw.count for flaw in flaws)} faults: {flaws[0].message}"
+        f"{plural(sum(flaw.count for flaw in flaws), 'fault')}: {flaws[0].message}"
         if flaws
         else "correct at any timing: no deadlock, no race, the promised result"
     )
@@ -117,13 +127,12 @@ def _compared(args: argparse.Namespace, found: Synthesis, document: dict[str, An
     """Simulate the algorithm and those of the library by cache lines; returns what to print."""
     from astranb.core.units import format_time
     from astranb.explore import best_algorithm
-    from astranb.infragraph import resolve
     from astranb.net import Network
     from astranb.sim import Simulation
 
     together = max(1, min(64, found.size // _FEW_BYTES))
     network = Network(coalesce=together)
-    infra = resolve(args.infra).without(*args.down)
+    infra = infra_of(args.infra, args.down or ())
     sim = Simulation(infra, found.collective, network=network, record=False, checkpoint_bytes=0)
     ours_ps = sim.run().now_ps
     table = best_algorithm(

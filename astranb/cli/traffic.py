@@ -4,15 +4,32 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
+from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from astranb.core.errors import InputError
+from astranb.core.plural import plural
 from astranb.core.units import format_bytes, format_time
-from astranb.explore.options import add_options, algorithm_of, flag_of, network_of, simulation_of
+from astranb.explore.runs import (
+    RUNS,
+    ExchangeRun,
+    RunSpec,
+    TraceRun,
+    algorithm_of,
+    are_missing,
+    both_given,
+    file_named,
+    network_of,
+    subject_of,
+)
 
-from .arguments import add_command, add_output, add_verbs
+from .arguments import add_command, add_output, add_verbs, name_passed, typed
+from .options import RUN_GROUPS, RunOutputs, add_fields, add_groups
+from .parsing import Parser
 from .printing import Report, summary_lines
+from .run import add_kinds, rewritten, typed_spec
 from .traffic_profile import add_profile
 
 if TYPE_CHECKING:
@@ -21,7 +38,10 @@ if TYPE_CHECKING:
 __all__ = ["add_commands"]
 
 _FILE = "pattern (.parquet), GOAL schedule (.goal) or htsim connection matrix (.cm)"
-_NETWORK = "an infrastructure, as for 'astranb run'"
+_FIDELITY = "--fidelity F"
+_NETWORK = "an infrastructure, as for 'astranb run collective'"
+_NOT_RECORDED = {"fidelity", "price", *(one.name for one in fields(RunOutputs))}
+"""Options of a run that a record of its traffic has not, or has in its own way."""
 
 
 def add_commands(commands: Any) -> None:
@@ -30,23 +50,12 @@ def add_commands(commands: Any) -> None:
 
     add_profile(verbs)
 
-    record = add_command(
-        verbs, "record", "record the traffic of what 'astranb run' runs", _record,
-        usage="astranb traffic record --model MODEL|--collective NAME|--workload PREFIX [options] -o FILE",
-    )  # fmt: skip
-    add_options(record)
-    add_output(record, "the pattern, folded", metavar="FILE.parquet")
-    record.add_argument(
-        "--use", metavar="COLLECTIVE=ALGORITHM", action="append", default=[],
-        help="another algorithm: a name, FILE.py:FUNCTION, a plan (repeatable; default: the system's)",
-    )  # fmt: skip
-    record.add_argument("--profile", metavar="FILE.json", help="run a profile, of 'astranb traffic profile'")
-    record.add_argument("--chakra", metavar="PREFIX", help="write its messages as Chakra traces, too")
+    _add_record(verbs)
 
     show = add_command(verbs, "show", "describe traffic: messages, sizes, bursts, incast", _show)
     show.add_argument("file", help=_FILE)
     show.add_argument(
-        "--figure", metavar="FILE.html",
+        "--figure", metavar="FILE.html", type=file_named(".html", ".htm"),
         help="write plots: matrix and bytes over time, sizes, idle gaps, incast",
     )  # fmt: skip
     show.add_argument("--dark", action="store_true", help="plots for a dark background")
@@ -60,7 +69,6 @@ def add_commands(commands: Any) -> None:
         "--set",
         metavar="NAME=VALUE",
         action="append",
-        default=[],
         help="an option of the target (repeatable)",
     )
     add_output(write, "the file; further files of a target lie beside it")
@@ -70,6 +78,39 @@ def add_commands(commands: Any) -> None:
     replay.add_argument("--infra", help=_NETWORK)
     replay.add_argument("--network", metavar="FILE", help="an ASTRA-sim 2.0 network instead")
     replay.add_argument("--fidelity", help="analytical, congestion or cacheline (default: congestion)")
+
+
+def _add_record(verbs: Any) -> None:
+    """Add ``record`` and what it runs."""
+    kinds = add_verbs(verbs, "record", "record the traffic of a run, or of a profile", "WHAT")
+    verbs.choices["record"].rewritten = partial(rewritten, "astranb traffic record")
+    run = "astranb traffic record"
+    runs = [kind for kind in RUNS if kind is not ExchangeRun]  # which is simulated by cache lines only
+    for kind, parser in add_kinds(kinds, _record, runs=runs, example=run):
+        parser.add_argument("--json", action="store_true", help="print one JSON document on standard output")
+        _add_recorded(parser)
+        add_groups(parser, [kind], (one.without(_NOT_RECORDED) for one in RUN_GROUPS[kind.name]))
+    profile = add_command(
+        kinds, "profile", "record the traffic of a profile, of 'astranb traffic profile'", _record
+    )
+    profile.add_argument("profile", metavar="FILE.json", help="of 'astranb traffic profile'")
+    profile.set_defaults(kind=None)
+    _add_recorded(profile)
+    add_fields(
+        profile,
+        [TraceRun],
+        "--infra INFRA, --network FILE, --gpu GPU, --dimensions 8x4, --down LINK, --pxn",
+    )
+
+
+def _add_recorded(parser: Parser) -> None:
+    add_output(parser, "the pattern, folded", metavar="FILE.parquet", endings=(".parquet",))
+    add_fields(parser, [RunSpec], _FIDELITY, help="analytical or congestion (default: analytical)")
+    parser.add_argument(
+        "--use", metavar="COLLECTIVE=ALGORITHM", action="append",
+        help="another algorithm: a name, FILE.py:FUNCTION, a plan",
+    )  # fmt: skip
+    parser.add_argument("--chakra", metavar="PREFIX", help="write its messages as Chakra traces, too")
 
 
 def _record(args: argparse.Namespace) -> Report:
@@ -84,7 +125,8 @@ def _record(args: argparse.Namespace) -> Report:
         hint = "use analytical or congestion; replay it by cache lines"
         raise InputError("a pattern is not recorded at fidelity 'cacheline'", where="--fidelity", hint=hint)
     what, known = _recorded(args)
-    named = _pairs(args.use, "names no algorithm", where="--use", hint="write all_reduce=ring")
+    name_passed(args, {"algorithms": "--use"})
+    named = _pairs(args.use or (), "names no algorithm", where="--use", hint="write all_reduce=ring")
     algorithms = {name: algorithm_of(algorithm) for name, algorithm in named}
     pattern = record(what, fidelity=args.fidelity, algorithms=algorithms, assumptions=known)
     files = [] if args.output is None else [str(write_pattern(pattern, args.output))]
@@ -94,8 +136,11 @@ def _record(args: argparse.Namespace) -> Report:
     more = f" and {len(files) - 1:,} more" if len(files) > 1 else ""
     lines = [
         pattern.title,
-        f"{pattern.ranks:,} ranks of {document['classes']:,} classes, {document['templates']:,} templates",
-        f"{pattern.messages:,} messages, {_size(pattern.bytes)}, {format_time(document['time_ps'])}",
+        (
+            f"{plural(pattern.ranks, 'rank')} of {plural(document['classes'], 'class', 'classes')}, "
+            f"{plural(document['templates'], 'template')}"
+        ),
+        f"{plural(pattern.messages, 'message')}, {_size(pattern.bytes)}, {format_time(document['time_ps'])}",
         *_assumed(document),
     ]
     return Report(document, lines, notes=[f"{files[0]}{more}"])
@@ -120,19 +165,19 @@ def _assumed(document: dict[str, Any]) -> list[str]:
 
 def _recorded(args: argparse.Namespace) -> tuple[Any, dict[str, str]]:
     """Return what is run, and what it rests on."""
-    if args.profile is None:
-        subject = simulation_of(args, record=False, inspected=False)
+    if args.kind is not None:
+        subject = subject_of(typed_spec(args))
         cluster = subject.inputs.cluster
         return subject.sim, {} if cluster is None else {"cluster": "; ".join(cluster.assumed)}
     from astranb.traffic import Profile
     from astranb.workload.astrasim2 import read_network
 
-    for name in ("model", "collective", "workload", "jobs", "system"):
-        if getattr(args, name) is not None:
-            what = f"--profile and {flag_of(name)} exclude each other"
-            raise InputError(what, where="traffic record", hint="leave one of them out")
+    if args.infra is not None and args.network is not None:
+        raise both_given("--infra", "--network", "traffic record profile")
     profile = Profile.load(args.profile)
-    network = network_of(args)
+    network = network_of(
+        args.infra, args.network, **typed(args, "gpu", "dimensions", "down"), pxn=bool(args.pxn)
+    )
     used = read_network(network) if isinstance(network, str) else network
     return profile.workload(used), {f"profile: {name}": text for name, text in profile.assumptions.items()}
 
@@ -166,14 +211,12 @@ def _graph(file: str) -> MessageGraph:
 def _show(args: argparse.Namespace) -> Report:
     from astranb.traffic import statistics
 
+    if args.dark and args.figure is None:
+        raise InputError("there are no plots to be dark", where="--dark", hint="give --figure FILE.html")
     found = statistics(_graph(args.file))
     document = found.document()
     if args.figure is None:
-        if args.dark:
-            raise InputError("there are no plots to be dark", where="--dark", hint="give --figure FILE.html")
         return Report(document, _lines(document))
-    if Path(args.figure).suffix.lower() not in (".html", ".htm"):
-        raise InputError("plots are written as a page", where=args.figure, hint="name it FILE.html")
     from astranb.drawing import figures
     from astranb.traffic import traffic_figure
 
@@ -216,26 +259,22 @@ def _translate(args: argparse.Namespace) -> Report:
             for plugin in TARGETS.plugins()
         ]
         return Report(rows, [f"{row['target']:<12} {row['suffix']:<10} {row['description']}" for row in rows])
-    for name in ("file", "to"):
-        if getattr(args, name) is None:
-            raise InputError(f"no {name} is given", where="traffic translate", hint="see --help and --list")
+    absent = [word for word, name in (("FILE", "file"), ("--to", "to")) if getattr(args, name) is None]
+    if absent:
+        hint = "--list names the targets of --to"
+        raise InputError(are_missing(absent), where="traffic translate", hint=hint)
     topology = None
     if args.infra is not None:
         from astranb.infragraph import resolve
 
         topology = resolve(args.infra)
-    given = _pairs(args.set, "is no option", where="--set", hint="write NAME=VALUE")
-    options = {name.strip().replace("-", "_"): _value(value.strip()) for name, value in given}
+    named = _pairs(args.set or (), "is no option", where="--set", hint="write NAME=VALUE")
+    options = {name.strip().replace("-", "_"): _value(value.strip()) for name, value in named}
+    own = {name: f"--set {name}" for name in options}
+    name_passed(args, {**own, "target": "--to", "options": "--set"})
     suffix = TARGETS[args.to].suffix if args.to in TARGETS else ""
     path = Path(args.output or str(Path(args.file).with_suffix("")) + suffix)
-    try:
-        done = translate(_graph(args.file), args.to, path, topology=topology, **options)
-    except TypeError as error:
-        if not options:
-            raise
-        raise InputError(
-            f"{args.to} has no such option: {error}", where="--set", hint="see the documentation"
-        ) from None
+    done = translate(_graph(args.file), args.to, path, topology=topology, **options)
     document = {
         "target": args.to, "files": [str(file) for file in done.files], "messages": done.messages,
         "not_expressed": list(done.not_expressed),
@@ -257,10 +296,11 @@ def _replay(args: argparse.Namespace) -> Report:
     from astranb.traffic import MessageGraph
     from astranb.workload.astrasim2 import read_network
 
-    if (args.infra is None) == (args.network is None):
-        raise InputError(
-            "one of --infra and --network is needed", where="traffic replay", hint="give one of them"
-        )
+    if args.infra is not None and args.network is not None:
+        raise both_given("--infra", "--network", "traffic replay")
+    if args.infra is None and args.network is None:
+        hint = "give --infra, or --network FILE"
+        raise InputError("the network is missing", where="traffic replay", hint=hint)
     what = _read(args.file)
     network = args.infra if args.network is None else read_network(args.network)
     sim = Simulation(network, what, fidelity=args.fidelity or "congestion", record=False, checkpoint_bytes=0)

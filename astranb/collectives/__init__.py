@@ -7,9 +7,30 @@ from functools import partial
 from inspect import signature
 from typing import Any, Concatenate, ParamSpec
 
+from astranb.core.keywords import hinted
+from astranb.core.lazy import no_attribute
+
 from . import library as library  # registers the algorithms that come with astranb
-from .choice import LIBRARIES, LibraryCandidate, LibraryChoice, library_choice
-from .experts import EXCHANGES, Exchange, Routing, combine, dispatch, draw_routing, read_routing
+from .choice import (
+    LIBRARIES,
+    LibraryCandidate,
+    LibraryChoice,
+    LibraryCost,
+    LibraryView,
+    library_choice,
+    library_cost,
+    library_view,
+)
+from .experts import (
+    EXCHANGE_KERNELS,
+    EXCHANGE_LAUNCH,
+    Exchange,
+    Routing,
+    combine,
+    dispatch,
+    draw_routing,
+    read_routing,
+)
 from .formats import read_algorithm, write_algorithm
 from .formats.msccl_xml import read_msccl_xml, write_msccl_xml
 from .formats.mscclpp import read_mscclpp, write_mscclpp
@@ -17,7 +38,7 @@ from .formats.plan import Plan
 from .joined_programs import Joined, JoinedOperation, Section, join, new_operations
 from .language.collective import COLLECTIVES
 from .language.compose import AlgorithmCall
-from .language.contract import Contract
+from .language.contract import Contract, contract
 from .language.listing import list_operations
 from .language.program import (
     BUFFERS,
@@ -29,6 +50,7 @@ from .language.program import (
     Operation,
     Program,
     Rank,
+    Ranks,
     Semaphore,
     TileShape,
 )
@@ -46,7 +68,8 @@ __all__ = [
     "ALGORITHMS",
     "BUFFERS",
     "COLLECTIVES",
-    "EXCHANGES",
+    "EXCHANGE_KERNELS",
+    "EXCHANGE_LAUNCH",
     "LIBRARIES",
     "MIXED",
     "NOTHING",
@@ -66,6 +89,8 @@ __all__ = [
     "JoinedOperation",
     "LibraryCandidate",
     "LibraryChoice",
+    "LibraryCost",
+    "LibraryView",
     "Lowered",
     "Operation",
     "Plan",
@@ -75,6 +100,7 @@ __all__ = [
     "Promise",
     "Proof",
     "Rank",
+    "Ranks",
     "Routing",
     "Section",
     "Semaphore",
@@ -93,6 +119,7 @@ __all__ = [
     "check_text",
     "combine",
     "contents",
+    "contract",
     "dispatch",
     "draw_routing",
     "draw_waits",
@@ -100,6 +127,8 @@ __all__ = [
     "gemm_reduce_scatter",
     "join",
     "library_choice",
+    "library_cost",
+    "library_view",
     "list_operations",
     "lower",
     "new_operations",
@@ -122,6 +151,21 @@ __all__ = [
 ]
 
 
+def __getattr__(name: str) -> Any:
+    """Suggest the collective, or say that it is the name of an algorithm."""
+    of = next((one.collective for one in ALGORITHMS.own().values() if one.name == name), None)
+    hint = f"it is an algorithm: {of}(size, {name!r})" if of else ""
+    raise no_attribute(__name__, name, __all__, hint)
+
+
+_P = ParamSpec("_P")
+
+
+def _parameter(name: str, value: Any) -> str:
+    return f"a parameter of the algorithm is given as params={{{name!r}: {value!r:.40}}}"
+
+
+@hinted("all_reduce", otherwise=_parameter)
 def all_reduce(
     size: int | str,
     algorithm: Any = None,
@@ -165,9 +209,6 @@ def all_reduce(
     )
 
 
-_P = ParamSpec("_P")
-
-
 def _public(of: Callable[Concatenate[str, _P], Collective], name: str, text: str) -> Callable[_P, Collective]:
     """Make the function of one collective, with the parameters of ``of`` behind the name."""
 
@@ -177,7 +218,7 @@ def _public(of: Callable[Concatenate[str, _P], Collective], name: str, text: str
     sized.__name__ = sized.__qualname__ = name
     sized.__doc__ = text
     vars(sized)["__signature__"] = signature(partial(of, name))
-    return sized
+    return hinted(name, otherwise=_parameter)(sized)
 
 
 def _rootless(

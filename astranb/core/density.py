@@ -107,8 +107,8 @@ class Stretch:
         at = self.states + wide // 2
         table[:, self.states : at].view(np.int32)[:, : self.states] = count
         table[:, at : at + _EVERY] = np.append(self.key, np.full(fill, _NEVER)).reshape(-1, _EVERY)
-        both = np.append((self.new << 4) | self.old, np.full(fill, 255, np.uint8))
-        table[:, at + _EVERY :] = both.astype(np.uint8).view(np.int64).reshape(len(first), -1)
+        states = np.append((self.new << 4) | self.old, np.full(fill, 255, np.uint8))
+        table[:, at + _EVERY :] = states.astype(np.uint8).view(np.int64).reshape(len(first), -1)
         return first, table
 
     def spent(self, track: np.ndarray, time_ps: np.ndarray) -> np.ndarray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 __all__ = ["Displayed"]
 
@@ -23,6 +23,26 @@ class Displayed:
     """
 
     __slots__ = ()
+
+    if not TYPE_CHECKING:  # mypy knows the attributes
+
+        def __getattr__(self, name: str) -> Any:
+            """Raise the error for an unknown attribute, with the nearest that there is."""
+            if hasattr(type(self), name):
+                return object.__getattribute__(self, name)  # the error of the property itself
+            hint = ""
+            if not name.startswith("_"):
+                from .errors import suggestion  # an import of astranb loads nothing else
+
+                known = [one for one in dir(type(self)) if not one.startswith("_")]
+                hint = self._elsewhere(name) or suggestion(name, known)
+            message = f"{type(self).__name__!r} object has no attribute {name!r}"
+            raise AttributeError(f"{message}; {hint}" if hint else message)
+
+    def _elsewhere(self, name: str) -> str:
+        """Return what to write for an attribute of another object; empty where there is none."""
+        del name
+        return ""
 
     def __init_subclass__(cls) -> None:
         """IPython takes the printer of the class itself before that of a base: a ``__repr__`` would win."""

@@ -13,11 +13,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
-from .errors import InputError, near
+from .errors import InputError
 from .json_stream import clean_text
 from .packed import readable
 
@@ -36,7 +35,6 @@ MOST_BYTES = 64 << 20
 """Largest file that is read unless a caller allows more: public plans of collectives have a few MiB."""
 
 _MOST_LINED: Final = 32 << 20  # larger JSON is not searched for lines: it takes 50 times as long as reading
-_MOST_NEIGHBOURS: Final = 1000
 
 _ESCAPED: Final = re.compile(r"\\u[dD][89a-fA-F]")
 
@@ -148,9 +146,9 @@ class DocumentNode:
         """A number between two bounds."""
         return float(self._within(int | float, "a number", low, high))
 
-    def _within(self, kind: Any, words: str, low: float, high: float) -> Any:
+    def _within(self, kind: Any, expected: str, low: float, high: float) -> Any:
         if isinstance(self.value, bool) or not isinstance(self.value, kind):
-            raise self.error(f"{words} is expected, not {_brief(self.value)}")
+            raise self.error(f"{expected} is expected, not {_brief(self.value)}")
         if not low <= self.value <= high:  # NaN is not, either
             bounds = f"{low} to {high}" if kind is int else f"{low:g} to {high:g}"
             raise self.error(f"{_brief(self.value)} is out of range", f"take {bounds}")
@@ -179,27 +177,12 @@ def contents(path: str | Path, most: int | None = None) -> bytes:
         There is no such file, it is not a regular file, it is larger, or it cannot be read.
     """
     most = MOST_BYTES if most is None else most
-    try:
-        with readable(path) as file:
-            size = file.stat().st_size
-            data = file.read_bytes() if size <= most else b""
-    except InputError as error:
-        if isinstance(error.__cause__, FileNotFoundError) and (near_by := _neighbour(Path(path))):
-            raise InputError(error.what, where=str(path), hint=near_by) from None
-        raise
+    with readable(path) as file:
+        size = file.stat().st_size
+        data = file.read_bytes() if size <= most else b""
     if size > most:
         raise InputError(f"larger than {most >> 20} MiB", where=str(path), hint="is it the right file?")
     return data
-
-
-def _neighbour(file: Path) -> str:
-    """Suggest files of the folder with a near name: documents, and files with the same extension."""
-    if not file.parent.is_dir():
-        return ""
-    kinds = {".yaml", ".yml", ".json", file.suffix.lower()}
-    names = (one.name for one in islice(file.parent.iterdir(), _MOST_NEIGHBOURS))
-    hint = near(file.name, (name for name in names if Path(name).suffix.lower() in kinds))
-    return hint if hint.startswith("did") else ""
 
 
 def form_of(path: str | Path) -> str:
@@ -225,9 +208,12 @@ def read_document(
     Raises
     ------
     InputError
-        It cannot be read (see :func:`contents` and :func:`parse_document`).
+        It cannot be read (see :func:`contents` and :func:`parse_document`), or is empty.
     """
-    return parse_document(contents(path, most), str(path), form or form_of(path), strict=strict)
+    data = contents(path, most)
+    if not data.strip():
+        raise InputError("the file is empty", where=str(path), hint="is it the right file?")
+    return parse_document(data, str(path), form or form_of(path), strict=strict)
 
 
 def parse_document(data: str | bytes, name: str, form: str = "yaml", *, strict: bool = True) -> DocumentNode:

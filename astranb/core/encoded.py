@@ -18,6 +18,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeVar, Union, get_args, ge
 import numpy as np
 
 from .errors import AstranbError, InputError, near
+from .given import Given
 from .state import require_bytes
 
 __all__ = ["TYPING", "Decoder", "Encoder", "Form", "Kinds", "require"]
@@ -284,6 +285,8 @@ class Decoder:
 
     def _decoded(self, document: Any, hint: Any, where: str) -> Any:
         origin, args = get_origin(hint), get_args(hint)
+        if origin is Given:  # in the form that it has once it is read
+            return self._decoded(document, args[1], where)
         if origin in (Union, types.UnionType):
             return self._union(document, args, where)
         if hint is None or hint is type(None):

@@ -14,10 +14,12 @@ __all__ = [
     "TruncatedFile",
     "WrongResult",
     "near",
+    "nearest",
+    "suggestion",
 ]
 
 
-_MOST_CHARACTERS = 4000
+_MOST_CHARACTERS, _LONGEST_WORD = 4000, 300
 _LONGEST_NAME, _MOST_COMPARED = 200, 5000  # comparing names takes time, and no person mistypes longer ones
 
 
@@ -58,7 +60,8 @@ class InputError(AstranbError, ValueError):
         line = f"{where}: {what}" if where else what
         if hint:
             line = f"{line}; {hint}"
-        line = " ".join(line.split())
+        words = (one if len(one) <= _LONGEST_WORD else f"{one[:120]}…{one[-80:]}" for one in line.split())
+        line = " ".join(words)
         if len(line) > _MOST_CHARACTERS:  # a name in a hostile file can have megabytes
             line = f"{line[: _MOST_CHARACTERS // 2]} … {line[-_MOST_CHARACTERS // 2 :]}"
         super().__init__(line)
@@ -121,9 +124,48 @@ def near(name: str, known: Iterable[str], *, most: int = 3) -> str:
     "did you mean 'dgx-h100'?"
     """
     names = sorted(set(known))
-    short = [one for one in names if len(one) <= _LONGEST_NAME][:_MOST_COMPARED]
-    close = difflib.get_close_matches(name, short, n=most, cutoff=0.6) if len(name) <= _LONGEST_NAME else []
-    if close:
-        return "did you mean " + " or ".join(repr(c) for c in close) + "?"
     shown = ", ".join(names[:12]) + (", …" if len(names) > 12 else "")
-    return f"known: {shown}"
+    return suggestion(name, names, most=most) or f"known: {shown}"
+
+
+def nearest(name: str, known: Iterable[str], *, most: int = 3) -> str:
+    """Suggest the known names nearest to an unknown one, however far they are.
+
+    Examples
+    --------
+    >>> nearest("gpu[9]", ["gpu[7]", "nvsw.0", "cpu.0", "cpu.1"])
+    "did you mean 'gpu[7]' or 'cpu.1' or 'cpu.0'?"
+    """
+    return _asked(difflib.get_close_matches(name[:_LONGEST_NAME], _compared(known), n=most, cutoff=0.0))
+
+
+def suggestion(name: str, known: Iterable[str], *, most: int = 3) -> str:
+    """Suggest the known names nearest to an unknown name; empty where none is near.
+
+    A name in other letters (``LL`` for ``ll``) is the nearest; one that has the name as a word is the last.
+
+    Examples
+    --------
+    >>> suggestion("allreduce", ["all_reduce", "broadcast"]), suggestion("x", ["all_reduce"])
+    ("did you mean 'all_reduce'?", '')
+    >>> suggestion("ll", ["LL", "LL128"]), suggestion("get", ["ring", "allpairs_get"])
+    ("did you mean 'LL'?", "did you mean 'allpairs_get'?")
+    """
+    if len(name) > _LONGEST_NAME:
+        return ""
+    some, small = _compared(known), name.lower()
+    close = (
+        [one for one in some if one.lower() == small]
+        or difflib.get_close_matches(name, some, n=most, cutoff=0.6)
+        or [one for one in some if small in one.lower().split("_")]
+    )
+    return _asked(close[:most])
+
+
+def _compared(known: Iterable[str]) -> list[str]:
+    return [one for one in sorted(set(known)) if len(one) <= _LONGEST_NAME][:_MOST_COMPARED]
+
+
+def _asked(names: Iterable[str]) -> str:
+    choice = " or ".join(map(repr, names))
+    return f"did you mean {choice}?" if choice else ""

@@ -28,6 +28,7 @@ _EXTRAS: Final = {
     "optuna": "explore",
     "scipy": "explore",
     "torch": "torch",
+    "mcp": "mcp",
 }
 """By the name that is imported: the extra in ``pyproject.toml`` that installs it."""
 

@@ -45,7 +45,12 @@ _DRAW = "write its devices and links as InfraGraph (docs: Describe a cluster), f
 _REPLAY = (
     "replay it: astranb traffic replay FILE; or describe the job as a collective, a model or Chakra traces"
 )
-_TASK_GRAPH = "give it as --workload or convert it ('astranb chakra convert'); its cluster: --infra"
+_TASK_GRAPH = (
+    "run it ('astranb run trace FILE') or convert it ('astranb chakra convert'); its cluster: --infra"
+)
+_NETWORK = "give it as --network of 'astranb run trace', with --system"
+_SYSTEM = "give it as --system of 'astranb run trace', with --network"
+_MEMORY = "give it as --memory of 'astranb run trace' or 'astranb run model'"
 _UNPACK = "unpack it first"
 _LINES: Final = rb"\A\s*\{[^\n]*\}[ \t]*\r?\n(?=\s*\{)"
 _XML = rb"\A\s*(?:<\?[^>]*>\s*|<!--(?:(?!-->).)*-->\s*)*"
@@ -146,29 +151,27 @@ _FORMATS: Final = (
     _format(
         "network",
         "a network of ASTRA-sim 2.0",
-        "give it as --network, with --workload and --system",
+        _NETWORK,
         rb"\A(?=(?:.*\n)?[ \t{\"]*topology\"?\s*:)(?=(?:.*\n)?[ \t{\"]*npus_count\"?\s*:)",
     ),
     _format(
         "system",
         "a system of ASTRA-sim 2.0",
-        "give it as --system",
+        _SYSTEM,
         rb'\A\s*\{.*"(?:scheduling-policy|endpoint-delay|all-reduce-implementation)"\s*:',
     ),
     _format(
         "network 1.0",
         "a network of ASTRA-sim 1.0",
-        "give it as --network",
+        _NETWORK,
         rb'"(?:topology-name|dimensions-count)"\s*:',
     ),
-    _format(
-        "system 1.0", "a system of ASTRA-sim 1.0", "give it as --system", rb"\A\s*scheduling-policy:\s*\w"
-    ),
-    _format("memory", "a remote memory of ASTRA-sim 2.0", "give it as --memory", rb'"memory-type"\s*:'),
+    _format("system 1.0", "a system of ASTRA-sim 1.0", _SYSTEM, rb"\A\s*scheduling-policy:\s*\w"),
+    _format("memory", "a remote memory of ASTRA-sim 2.0", _MEMORY, rb'"memory-type"\s*:'),
     _format(
         "layer table",
         "a layer table of ASTRA-sim 1.0",
-        "give it as --workload, or convert it with 'astranb chakra convert'",
+        "run it with 'astranb run trace FILE', or convert it with 'astranb chakra convert'",
         rb"\A(?:DATA|DATA_REORDER|MODEL|HYBRID_\w+|MICRO|DISTRIBUTED_INFERENCE)\b[^\n{]*\n\s*\d+\s*\n",
     ),
     _format(
@@ -232,7 +235,7 @@ _FORMATS: Final = (
     _format(
         "Chakra",
         "a Chakra trace",
-        "give PREFIX of PREFIX.RANK.et as --workload, or see 'astranb chakra info'",
+        "run PREFIX of PREFIX.RANK.et with 'astranb run trace PREFIX', or see 'astranb chakra info'",
         rb"\A[\x01-\x7f]\n[\x03-\x20]\d+\.\d+",
     ),
     _format(

@@ -152,6 +152,22 @@ def whole_files(
             os.close(lock)
 
 
+def check_writable(path: str | Path) -> None:
+    """Check that a file can be written, before the work of which it holds the result.
+
+    Raises
+    ------
+    InputError
+        It is a folder, or its folder does not exist or cannot be written to.
+    """
+    try:
+        target, mode = _place(Path(path))
+        if mode is not None:
+            tempfile.TemporaryFile(dir=target.parent).close()
+    except OSError as error:
+        raise InputError(f"cannot be written: {error.strerror or error}", where=str(path)) from None
+
+
 _WRITING = ".writing-"
 
 
@@ -177,7 +193,7 @@ def made_folder(folder: str | Path) -> Path:
     return place
 
 
-def write_frames(folder: str | Path, frames: Mapping[str, pd.DataFrame]) -> list[str]:
+def write_frames(frames: Mapping[str, pd.DataFrame], folder: str | Path) -> list[str]:
     """Write frames as ``NAME.csv`` into a folder, which is made where it is missing.
 
     Returns

@@ -282,7 +282,7 @@ def arrays_of(
         raise InputError(f"not {what}: {error}"[:200], where=where, hint=hint) from error
 
 
-def write_tables(path: Path, tables: Mapping[str, Any]) -> None:
+def write_tables(tables: Mapping[str, Any], path: Path) -> None:
     """Write named arrays and their checksum to exactly this path, whole or not at all; no pickle.
 
     Raises
@@ -365,7 +365,7 @@ def _array(data: bytes) -> np.ndarray:
     return np.frombuffer(data, dtype, offset=file.tell()).reshape(shape, order=order)
 
 
-def column_table(path: str | Path, columns: Sequence[str], words: Iterable[str]) -> pd.DataFrame:
+def column_table(path: str | Path, columns: Sequence[str], text_columns: Iterable[str]) -> pd.DataFrame:
     """Read columns of a CSV file with a line of names: whole numbers, and some of words.
 
     Raises
@@ -378,7 +378,7 @@ def column_table(path: str | Path, columns: Sequence[str], words: Iterable[str])
     where = str(path)
     data = _contents(path)
     require_bytes(_COPIES * (len(data) + 8 * data.count(b",")), where=where, hint=_SMALLER)
-    text = set(words)
+    text = set(text_columns)
     types = {name: str if name in text else np.int64 for name in columns}
     options: dict[str, Any] = {"keep_default_na": False, "encoding_errors": "replace"}
     try:
@@ -397,7 +397,7 @@ def parquet_table(
     path: str | Path,
     feature: str,
     columns: Sequence[str] | None = None,
-    words: Iterable[str] = (),
+    text_columns: Iterable[str] = (),
     *,
     lists: Iterable[str] = (),
     hint: str = "is it a Parquet file?",
@@ -410,9 +410,9 @@ def parquet_table(
     feature : str
         What needs *pyarrow*: for the error where it is not installed.
     columns : sequence of str, optional
-        Those to read; they must be there, and but for ``words`` of whole numbers without gaps. All by
+        Those to read; they must be there, and but for ``text_columns`` of whole numbers without gaps. All by
         default, of whatever they are.
-    words, lists : iterable of str
+    text_columns, lists : iterable of str
         Columns of words, and of lists of whole numbers.
     hint : str
         What to do about a damaged file.
@@ -443,7 +443,7 @@ def parquet_table(
         table = file.read(columns=wanted)
         for name in wanted:
             column, kind = table.column(name), table.schema.field(name).type
-            if columns is not None and name not in set(words):
+            if columns is not None and name not in set(text_columns):
                 inner = kind.value_type if name in set(lists) and pa.types.is_list(kind) else kind
                 if not pa.types.is_integer(inner) or column.null_count:
                     raise InputError(f"column {name!r} is not of whole numbers", where=where)

@@ -11,10 +11,12 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module  # noqa: TID251 - packages of others, without types
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, Final, cast
 
-from .errors import InputError, TruncatedFile
+from .confined import check_place, may_read
+from .errors import InputError, TruncatedFile, suggestion
 
 __all__ = ["GZIP", "MOST_RATIO", "blocks", "first_bytes", "head", "readable", "unpacked", "unpacked_part"]
 
@@ -25,6 +27,8 @@ MOST_RATIO: Final = 250
 """The largest compression ratio beyond the first MiB: a trace that repeats one node reaches about 30,
 a decompression bomb 1,000."""
 
+_DOCUMENTS: Final = (".yaml", ".yml", ".json")
+_MOST_NEIGHBOURS: Final = 1000
 _FREE: Final = 1 << 20
 _STEP: Final = 1 << 22
 _PIECE: Final = 1 << 16
@@ -98,6 +102,9 @@ def readable(path: str | Path) -> Iterator[Path]:
         There is no such file, it is another kind of file, or reading it in the block fails.
     """
     file, where = Path(path), str(path)
+    if not where:
+        raise InputError("the name of the file is empty", hint="give a file that can be read")
+    check_place(path)
     try:
         if not file.is_file():
             file.stat()  # raises the reason where there is none
@@ -110,13 +117,24 @@ def readable(path: str | Path) -> Iterator[Path]:
             raise
         reason = getattr(error, "strerror", None) or f"cannot be read: {error}"
         where = repr(where) if isinstance(error, ValueError) else where  # holds a null byte
-        raise InputError(reason, where=where, hint="give a file that can be read") from error
+        hint = _neighbour(file) if isinstance(error, FileNotFoundError) else ""
+        raise InputError(reason, where=where, hint=hint or "give a file that can be read") from error
+
+
+def _neighbour(file: Path) -> str:
+    """Suggest files of the folder with a near name, which are documents or have the same extension."""
+    if not file.parent.is_dir():
+        return ""
+    suffix = file.suffix.lower()
+    kinds = (suffix, *(_DOCUMENTS if suggestion(suffix, _DOCUMENTS) else ()))
+    names = (one.name for one in islice(file.parent.iterdir(), _MOST_NEIGHBOURS))
+    return suggestion(file.name, (name for name in names if Path(name).suffix.lower() in kinds))
 
 
 def first_bytes(path: str | Path, most: int) -> bytes:
     """Read the first bytes of a file as they are; none where it cannot be read: reading it says why."""
     try:
-        if not Path(path).is_file():  # reading a FIFO would wait
+        if not (may_read(path) and Path(path).is_file()):  # reading a FIFO would wait
             return b""
         with Path(path).open("rb") as file:
             return file.read(most)

@@ -93,15 +93,15 @@ def rows_of(columns: list[Any]) -> Iterator[tuple[Any, ...]]:
         yield from zip(*(np.asarray(c[start : start + _BATCH]).tolist() for c in columns), strict=True)
 
 
-def write_trace(path: Path, events: Iterable[Event], other: dict[str, Any]) -> None:
+def write_trace(events: Iterable[Event], other: dict[str, Any], path: Path) -> None:
     """Write a trace whole or not at all; ``.gz`` is compressed.
 
     Parameters
     ----------
-    path : Path
     events : iterable of dict
     other : dict
         The file's ``otherData``; read when all events have been written.
+    path : Path
 
     Raises
     ------

@@ -11,21 +11,50 @@ import re
 from decimal import Decimal
 from numbers import Integral
 from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 from .errors import InputError, near
+from .lazy import no_attribute
 
 __all__ = [
+    "GB",
+    "MB",
     "PS_PER_S",
+    "TB",
+    "Gbps",
+    "GiB",
+    "KiB",
+    "MiB",
+    "TiB",
     "bandwidth_Bps",
     "format_bandwidth",
     "format_bytes",
     "format_time",
+    "kB",
+    "ms",
+    "ns",
     "quantity",
+    "s",
     "size_bytes",
     "time_ps",
+    "us",
 ]
 
 PS_PER_S = 10**12
+
+# Units in numbers: `sim.goto(20 * us)`, `result.time_ps / us`, `Gpu(memory_bytes=80 * GB)`; rates are bytes a
+# second, `result.busbw_Bps / GB` in GB/s, `/ Gbps` in Gbit/s.
+ns, us, ms, s = 10**3, 10**6, 10**9, PS_PER_S
+kB, MB, GB, TB = 10**3, 10**6, 10**9, 10**12  # noqa: N816 - units as they are written
+KiB, MiB, GiB, TiB = 2**10, 2**20, 2**30, 2**40
+Gbps = GB // 8
+
+if not TYPE_CHECKING:  # mypy knows the names
+
+    def __getattr__(name: str) -> Any:
+        raise no_attribute("astranb.units", name, __all__)
+
+
 _INT64_MAX = 2**63 - 1
 
 _SIZE = MappingProxyType(

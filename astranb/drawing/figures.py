@@ -108,8 +108,8 @@ def latency_curve(
             "label": [written(int(size)) for size in rows[x]],
             "took": [format_time(int(ps)) for ps in rows["time_ps"]],
         }
-        words = plain(", ".join(map(str, key)) if isinstance(key, tuple) else str(key)) or "time"
-        _curve(drawn, data, words, number, colours)
+        label = plain(", ".join(map(str, key)) if isinstance(key, tuple) else str(key)) or "time"
+        _curve(drawn, data, label, number, colours)
     sizes = sorted({int(size) for size in table[x]})
     every = max(1, -(-len(sizes) // 12))
     drawn.xaxis.ticker = FixedTicker(ticks=sizes[::every])
@@ -119,11 +119,11 @@ def latency_curve(
     return styled(drawn, colours)
 
 
-def _curve(drawn: Any, data: dict[str, list[Any]], words: str, number: int, colours: Colours) -> None:
+def _curve(drawn: Any, data: dict[str, list[Any]], label: str, number: int, colours: Colours) -> None:
     """Draw a line with a mark at each point of ``x`` and ``y``; it has a look of its own."""
     colour = colours.lines[number % len(colours.lines)]
     dash = _DASHES[number // len(colours.lines) % len(_DASHES)]
-    same = {"source": data, "color": colour, "legend_label": words, "name": words}
+    same = {"source": data, "color": colour, "legend_label": label, "name": label}
     drawn.line("x", "y", line_dash=dash, line_width=2, **same)
     drawn.scatter("x", "y", marker=_MARKERS[number % len(_MARKERS)], size=8, **same)
 
@@ -227,18 +227,18 @@ def roofline(of: Simulation | Preset | str, *, dark: bool = False) -> Any:
     drawn.xaxis.axis_label = "bytes in flight in a GPU"
     drawn.yaxis.axis_label = "bandwidth (GB/s, GB = 10⁹ bytes)"
     for number, roof in enumerate(roofs):
-        words = f"{roof.name}: {format_time(roof.latency_ps)}, {roof.flat_Bps / 1e9:,.0f} GB/s"
+        label = f"{roof.name}: {format_time(roof.latency_ps)}, {roof.flat_Bps / 1e9:,.0f} GB/s"
         drawn.line(
             in_flight, roof.at(in_flight) / 1e9, color=colours.lines[number], line_width=2,
-            line_dash=_DASHES[number % len(_DASHES)], legend_label=words,
+            line_dash=_DASHES[number % len(_DASHES)], legend_label=label,
         )  # fmt: skip
     if run:
         x, rates = _reached(run)
         seen = rates > 0
         data = {"x": x[seen], "y": rates[seen] / 1e9, "rank": [f"GPU{k}" for k in np.flatnonzero(seen)]}
-        words = "ranks of this run"
+        label = "ranks of this run"
         drawn.scatter(
-            "x", "y", source=data, size=11, marker="star", color=colours.ink, legend_label=words, name="ranks"
+            "x", "y", source=data, size=11, marker="star", color=colours.ink, legend_label=label, name="ranks"
         )
         hover = HoverTool(tooltips=[("", "@rank"), ("in flight", "@x bytes"), ("out", "@y GB/s")])
         hover.renderers = drawn.select({"name": "ranks"})

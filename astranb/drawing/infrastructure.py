@@ -12,6 +12,7 @@ from astranb.core.colours import Colours
 from astranb.core.errors import InputError
 from astranb.core.extras import needs_extra
 from astranb.core.files import whole_file
+from astranb.core.plural import plural
 from astranb.core.units import format_bandwidth, format_time
 from astranb.infragraph import Infra, resolve
 from astranb.net import compile_fabric
@@ -131,8 +132,8 @@ def pyvis(infra: Infra | str | Path, path: str | Path, *, dark: bool = False) ->
         lanes = list(layout.bundles[bundle][2])
         rate = int(fabric.links["bandwidth_Bps"][lanes].sum())
         latency = int(fabric.links["latency_ps"][lanes].max())
-        words = f"{len(lanes)} lanes, {format_bandwidth(rate)} per direction, {format_time(latency)}"
-        page.add_edge(a, b, title=words, color=colours.line, width=1 + np.log2(len(lanes)), smooth=False)
+        tip = f"{plural(len(lanes), 'lane')}, {format_bandwidth(rate)} per direction, {format_time(latency)}"
+        page.add_edge(a, b, title=tip, color=colours.line, width=1 + np.log2(len(lanes)), smooth=False)
     ground = f"<style>body{{background:{colours.back}}}#mynetwork{{border:0!important}}</style></head>"
     text = _FETCHED.sub("", page.generate_html()).replace("</head>", ground, 1)
     with whole_file(Path(path)) as file:

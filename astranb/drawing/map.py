@@ -9,6 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from astranb.core.colours import Colours
+from astranb.core.plural import plural
 from astranb.core.svg import Picture, Shape, SvgLine, Text
 from astranb.core.units import format_bandwidth, format_time
 from astranb.infragraph import Infra, NodeGraph
@@ -45,11 +46,14 @@ def map_of(infra: Infra, *, dark: bool = False) -> Picture:
     kinds = _kinds(graph, fabric, layout)
     used = list(dict.fromkeys(kinds.values()))
     colour = {kind: colours.lines[n % len(colours.lines)] for n, kind in enumerate(used)}
-    title = f"{infra.name}: {len(graph.gpus):,} GPUs, {len(graph):,} nodes, {len(graph.edges.a):,} links"
+    title = (
+        f"{infra.name}: {plural(len(graph.gpus), 'GPU')}, {plural(len(graph), 'node')}, "
+        f"{plural(len(graph.edges.a), 'link')}"
+    )
     drawn = describe(replace(layout, detail=Detail(layout.detail.level, 0)))
     legend = list(_legend(graph, used, colour, layout, colours))
     foot = layout.height + 24 + _ROW * len(used)
-    words = Text(12, foot, "; ".join(filter(None, (title, drawn))), 13, colours.ink, room=layout.width - 24)
+    caption = Text(12, foot, "; ".join(filter(None, (title, drawn))), 13, colours.ink, room=layout.width - 24)
     return Picture(
         layout.width,
         foot + 12,
@@ -62,7 +66,7 @@ def map_of(infra: Infra, *, dark: bool = False) -> Picture:
         ),
         (),
         tuple(boxes_of(layout, colours)),
-        (*legend, words),
+        (*legend, caption),
     )
 
 
@@ -88,16 +92,16 @@ def _lines(
     for number, kind in kinds.items():
         a, b, lanes = layout.bundles[number]
         rows = fabric.links[list(lanes)]
-        count = f"{len(lanes)} lanes" if len(lanes) > 1 else "1 lane"
+        count = plural(len(lanes), "lane")
         rate = format_bandwidth(int(rows["bandwidth_Bps"].sum()))
-        words = (
+        tip = (
             f"{layout.boxes[a].name} - {layout.boxes[b].name}: {count} of {graph.links[kind].name}, "
             f"{rate} per direction, {format_time(int(rows['latency_ps'].max()))}"
         )
         width = 1.2 + 0.8 * float(np.log2(len(lanes)))
         for points in _path(layout, number):
             for start, end in pairwise(points):
-                yield SvgLine(*start, *end, colour[kind], width, words)
+                yield SvgLine(*start, *end, colour[kind], width, tip)
 
 
 def _path(layout: Layout, number: int) -> list[list[tuple[float, float]]]:
@@ -129,6 +133,6 @@ def _legend(
         link = graph.links[kind]
         name = link.name if link.type == link.name else f"{link.name} ({link.type})"
         yield SvgLine(12, y - 4, 12 + _SWATCH, y - 4, colour[kind], 3)
-        edges = f"{count:,} edge{'s' if count > 1 else ''}"
-        words = f"{name}: {rate}{each} per direction, {delay}, {edges}"
-        yield Text(18 + _SWATCH, y, words, 12, colours.dim, room=layout.width - 30 - _SWATCH)
+        edges = plural(count, "edge")
+        label = f"{name}: {rate}{each} per direction, {delay}, {edges}"
+        yield Text(18 + _SWATCH, y, label, 12, colours.dim, room=layout.width - 30 - _SWATCH)

@@ -46,8 +46,9 @@ class MemoryAxis:
 
     Examples
     --------
-    >>> axis = MemoryAxis(60_000_000_000, 80_000_000_000)
-    >>> axis.shows_limit, axis.unit, [round(one / 1e9) for one in axis.ticks]
+    >>> from astranb.core.units import GB
+    >>> axis = MemoryAxis(60 * GB, 80 * GB)
+    >>> axis.shows_limit, axis.unit, [round(one / GB) for one in axis.ticks]
     (True, (1000000000.0, 'GB'), [0, 20, 40, 60, 80])
     """
 
@@ -115,8 +116,8 @@ def memory(
     --------
     >>> import tempfile
     >>> import astranb as anb
-    >>> from astranb.workload.models import workload
-    >>> sim = anb.Simulation(None, workload("gpt3-125m", batch=4, microbatches=2, gpu="h100-sxm"))
+    >>> from astranb import models
+    >>> sim = anb.Simulation(models.workload("gpt3-125m", batch=4, microbatches=2, gpu="h100-sxm"))
     >>> _ = sim.run()
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     text = memory(sim, Path(folder, "memory.svg")).read_text()
@@ -161,14 +162,14 @@ def memory_picture(
     if axis.shows_limit:
         y = chart.y(limit)
         marks.append(SvgLine(_LEFT, y, _WIDTH - _RIGHT, y, _LIMIT_COLOUR, 1.5, _LIMIT))
-        words = f"{_LIMIT}: {chart.size(limit)}"
-        marks.append(Text(_WIDTH - _RIGHT - 4, y - 5, words, 12, colours.ink, "end"))
+        label = f"{_LIMIT}: {chart.size(limit)}"
+        marks.append(Text(_WIDTH - _RIGHT - 4, y - 5, label, 12, colours.ink, "end"))
     x, y = chart.x(peak_ps), chart.y(most)
     side = "end" if x > _WIDTH * 0.72 else "start"
-    words = f"peak {chart.size(most)} at {format_time(peak_ps)}"
+    label = f"peak {chart.size(most)} at {format_time(peak_ps)}"
     marks += [
         Circle(x, y, 4, colours.ink),
-        Text(x + (-8 if side == "end" else 8), y - 6, words, 12, colours.ink, side, bold=True),
+        Text(x + (-8 if side == "end" else 8), y - 6, label, 12, colours.ink, side, bold=True),
     ]
     title = f"Memory of rank {chosen} (stage {int(found.table[chosen])}) of {sim.engine.title}"
     if limit and not axis.shows_limit:
@@ -178,7 +179,7 @@ def memory_picture(
         *_legend(found.parts, held, chart, colours),
     )
     grid = tuple(chart.grid(colours))
-    return Picture(_WIDTH, _HEIGHT, colours, f"{title}: {words}", grid, tuple(areas), tuple(marks), caption)
+    return Picture(_WIDTH, _HEIGHT, colours, f"{title}: {label}", grid, tuple(areas), tuple(marks), caption)
 
 
 _Corners = tuple[tuple[float, float], ...]

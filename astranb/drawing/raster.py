@@ -48,7 +48,7 @@ def to_image(one: Picture, scale: float = 2.0) -> Image.Image:
     return image.reduce(_FINER)
 
 
-def write_frames(file: IO[bytes], frames: Sequence[Image.Image], kind: str, seconds: float) -> None:
+def write_frames(frames: Sequence[Image.Image], file: IO[bytes], *, kind: str, seconds: float) -> None:
     """Write pictures that take turns, over and over, as ``GIF``, ``PNG`` or ``WEBP``."""
     each_ms = max(20, round(seconds * 1000 / len(frames)))  # browsers show a frame for at least 20 ms
     if kind == "GIF":

@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from .breakpoints import Breakpoint as Breakpoint
     from .breakpoints import at_time as at_time
     from .breakpoints import called as called
-    from .breakpoints import check_point as check_point
     from .breakpoints import with_unit as with_unit
     from .completion import complete as complete
     from .critical_path import CriticalPath as CriticalPath
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from .fidelity import fidelity_of as fidelity_of
     from .protocol import Engine as Engine
     from .protocol import Movable as Movable
+    from .stops import BACK as BACK
     from .stops import BREAK as BREAK
     from .stops import DEADLOCK as DEADLOCK
     from .stops import ENDED as ENDED

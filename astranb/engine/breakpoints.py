@@ -18,7 +18,6 @@ __all__ = [
     "ConditionField",
     "at_time",
     "called",
-    "check_point",
     "condition",
     "found_at",
     "install",
@@ -27,7 +26,8 @@ __all__ = [
 ]
 
 _RELATIONS = ("<", "<=", "==", "!=", ">=", ">")
-_CONDITION = re.compile(r"(?P<left>.+?)\s*(?P<relation><=|>=|==|!=|<|>)\s*(?P<value>[^<>=!]+)\Z")
+_CONDITION = re.compile(r"(?P<left>.+?)\s*(?P<relation><=|>=|==|!=|<|(?<!-)>)\s*(?P<value>[^<>=!]+)\Z")
+_SEVERAL = re.compile(r"[<>=].*(?:\band\b|\bor\b|&&|\|\|)")
 
 
 @dataclass
@@ -83,6 +83,11 @@ class ConditionField(NamedTuple):
     field: str
     word: str
 
+    @property
+    def object(self) -> str:
+        """The object that the condition is about; empty where it is about several."""
+        return "" if "*" in self.path else self.path
+
 
 def called(condition: Callable[..., bool]) -> Breakpoint:
     """Stop when a function of the simulation returns true; it is called after every event."""
@@ -123,8 +128,10 @@ def condition(
         It cannot be read, or names no object or field.
     """
     match = _CONDITION.match(text.strip())
-    if match is None:
-        hint = f"write <path>.<field> <op> <number>, as {example}"
+    if match is None or _SEVERAL.search(match["left"]):
+        hint = f"write <path>.<field> <op> <number>, as {example}; <op> is one of {' '.join(_RELATIONS)}"
+        if _SEVERAL.search(text):
+            hint = "write a breakpoint for each comparison, or give a function of the simulation"
         raise InputError(f"cannot read the condition {text!r}", hint=hint)
     found = find(match["left"])
     value = match["value"].strip()
@@ -140,17 +147,13 @@ def condition(
         }
         for row in found.rows
     ]
-    return Breakpoint(f"{found.path}.{found.word} {match['relation']} {value}", rows=rows, object=found.path)
+    return Breakpoint(
+        f"{found.path}.{found.word} {match['relation']} {value}", rows=rows, object=found.object
+    )
 
 
-def check_point(point: Breakpoint, owners: Sequence[Any]) -> None:
-    """Check that a breakpoint from a file names a field of a table.
-
-    Raises
-    ------
-    TypeError, ValueError
-        It is none.
-    """
+def _check(point: Breakpoint, owners: Sequence[Any]) -> None:
+    """Check that a breakpoint is one, and that its conditions name fields of tables."""
     at_ps = 0 if point.at_ps is None else point.at_ps
     fine = isinstance(point.text, str) and isinstance(point.object, str) and isinstance(point.enabled, bool)
     numbers = [at_ps, *(value for row in point.rows for value in row.values())]
@@ -159,8 +162,8 @@ def check_point(point: Breakpoint, owners: Sequence[Any]) -> None:
     for row in point.rows:
         if row.get("owner", -1) < 0:
             continue
-        words = owners[row["owner"]].size * len(owners[row["owner"]].dtype.names)
-        if not (0 <= row["place"] < words and 0 <= row["relation"] < len(_RELATIONS)):
+        cells = owners[row["owner"]].size * len(owners[row["owner"]].dtype.names)
+        if not (0 <= row["place"] < cells and 0 <= row["relation"] < len(_RELATIONS)):
             raise ValueError("a breakpoint names no field")
 
 
@@ -171,7 +174,11 @@ def install(points: Sequence[Breakpoint], table: Any, owners: Sequence[Any]) -> 
     ------
     InputError
         They do not fit.
+    TypeError, ValueError
+        One of them, from a file, is none, or names no field.
     """
+    for point in points:
+        _check(point, owners)
     enabled = [(point, row) for point in points if point.enabled for row in point.rows]
     if len(enabled) > len(table):
         what = f"{len(enabled)} compiled breakpoints, {len(table)} fit"

@@ -8,7 +8,9 @@ from dataclasses import asdict, dataclass
 from html import escape
 from typing import TYPE_CHECKING
 
+from astranb.core.data_frames import frame
 from astranb.core.display import Displayed
+from astranb.core.plural import plural
 from astranb.core.units import format_time
 
 if TYPE_CHECKING:
@@ -108,11 +110,9 @@ class CriticalPath(Displayed):
         """Time in ps at each link, GPU, SM, switch or rank, most first; they add up to ``time_ps``."""
         return _added((s.resource, s.length_ps) for s in self.segments)
 
-    def to_dataframe(self) -> pd.DataFrame:
-        """The segments as a pandas frame, a row each; times in ps."""
-        import pandas as pd
-
-        return pd.DataFrame(self.rows())
+    def to_dataframe(self, *, time: str | None = None) -> pd.DataFrame:
+        """The segments as a pandas frame, a row each; times in ps, or in the unit `time`."""
+        return frame(self.rows(), time)
 
     def rows(self) -> list[dict[str, object]]:
         """The segments as a list of dict; times in ps."""
@@ -122,7 +122,10 @@ class CriticalPath(Displayed):
         """A few lines for a person: the causes, and where the most time passes."""
         total = max(1, self.time_ps)
         lines = [
-            f"Critical path of {self.title}: {format_time(self.time_ps)}, {len(self.segments)} segments",
+            (
+                f"Critical path of {self.title}: {format_time(self.time_ps)}, "
+                f"{plural(len(self.segments), 'segment')}"
+            ),
             *self.cause_lines(),
             "Where:",
         ]
@@ -132,7 +135,8 @@ class CriticalPath(Displayed):
         if len(places) > _MOST_ROWS:
             rest = sum(ps for _, ps in places[_MOST_ROWS:])
             lines.append(
-                f"  {rest / total:>6.1%}  {format_time(rest):>12}  {len(places) - _MOST_ROWS} others"
+                f"  {rest / total:>6.1%}  {format_time(rest):>12}  "
+                f"{plural(len(places) - _MOST_ROWS, 'other')}"
             )
         return "\n".join(lines)
 
@@ -147,6 +151,10 @@ class CriticalPath(Displayed):
     def __len__(self) -> int:
         """Number of segments."""
         return len(self.segments)
+
+    def __getitem__(self, number: int) -> Segment:
+        """A segment by its number; the last one is -1."""
+        return self.segments[number]
 
     def __iter__(self) -> Iterator[Segment]:
         """The segments in the order of time."""

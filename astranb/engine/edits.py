@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Final, Protocol, TypeVar
 
 from astranb.core.errors import InputError, near
 from astranb.core.units import time_ps
 
 __all__ = [
-    "RECORD", "REROUTE", "Edit", "Parameter", "checked_edit", "is_rerouted", "last_of_each", "left_of",
-    "no_other_routes", "parameters_of", "reroute_edit", "yes_or_no",
+    "RECORD", "REROUTE", "Edit", "Parameter", "checked_edit", "is_factor", "is_rerouted", "last_of_each",
+    "left_of", "no_other_routes", "parameters_of", "reroute_edit", "yes_or_no",
 ]  # fmt: skip
 
 RECORD: Final = "record"
@@ -39,8 +42,8 @@ class Edit:
         What is changed of it; the unit is in the name.
     rows : tuple of int
         Which objects of that kind.
-    number : int or float
-        The new value, in the unit of the field.
+    numbers : tuple of float
+        The new value of each row, in the unit of the field; one value where no row is changed.
     at_ps : int
         When.
     """
@@ -51,8 +54,18 @@ class Edit:
     kind: str
     field: str
     rows: tuple[int, ...]
-    number: float
+    numbers: tuple[float, ...]
     at_ps: int = 0
+
+    @property
+    def number(self) -> float:
+        """The new value of the first row; of all, where they have one."""
+        return self.numbers[0]
+
+    @cached_property
+    def of_row(self) -> dict[int, float]:
+        """The new value by row."""
+        return dict(zip(self.rows, self.numbers, strict=False))
 
 
 @dataclass(frozen=True)
@@ -96,35 +109,48 @@ class _EditablePart(Protocol):
     def rows(self) -> tuple[int, ...]: ...
 
 
+_MOST_FACTOR: Final = 1e6
+
 _P = TypeVar("_P", bound=_EditablePart)
 _Changeable = Mapping[str, Mapping[str, tuple[str, str, str, str]]]
 
 
-def last_of_each(edits: Iterable[Edit]) -> list[Edit]:
-    """Return the last edit of each parameter, in the order in which they were made.
+def is_factor(value: str) -> bool:
+    """Return whether a value is a factor of what there is: ``x2``, ``x0.5``."""
+    return value.strip().lower().startswith("x")
 
-    The order counts: a change of a dimension changes the links that were changed before it.
+
+def last_of_each(edits: Iterable[Edit]) -> list[Edit]:
+    """Return the edits that decide what each parameter is now, in the order in which they were made.
+
+    The order counts: a change of a dimension changes the links that were changed before it, and a factor
+    is of what there was.
     """
-    last: dict[str, Edit] = {}
-    for edit in edits:
-        last.pop(edit.path, None)
-        last[edit.path] = edit
+    last: dict[tuple[str, int], Edit] = {}
+    for number, edit in enumerate(edits):
+        if not is_factor(edit.value):
+            last = {key: one for key, one in last.items() if key[0] != edit.path}
+        last[edit.path, number] = edit
     return list(last.values())
 
 
-def left_of(edit: Edit, others: Iterable[Edit]) -> Edit | None:
-    """Return what of an edit changes parameters that none of the others changes; None: nothing."""
-    taken = {row for one in others if (one.kind, one.field) == (edit.kind, edit.field) for row in one.rows}
-    rows = tuple(row for row in edit.rows if row not in taken)
-    return replace(edit, rows=rows) if rows else None
+def left_of(edit: Edit, other: Edit) -> Edit | None:
+    """Return what of an edit changes parameters that another one does not; None: nothing."""
+    taken = set(other.rows) if (other.kind, other.field) == (edit.kind, edit.field) else set()
+    left = [at for at, row in enumerate(edit.rows) if row not in taken]
+    if not left:
+        return None
+    rows, numbers = edit.rows, edit.numbers
+    return replace(edit, rows=tuple(rows[at] for at in left), numbers=tuple(numbers[at] for at in left))
 
 
 def checked_edit(
     path: str,
     value: object,
     changeable: _Changeable,
-    resolve: Callable[[str], _P],
-    read: Callable[[str, _P], float],
+    find: Callable[[str], Sequence[_P]],
+    read: Callable[[str, _P], Sequence[float]],
+    scaled: Callable[[str, _P, float], Sequence[float]],
     *,
     hint: str,
     events: int,
@@ -135,13 +161,16 @@ def checked_edit(
     Parameters
     ----------
     path, value
-        As given.
+        As given: of one object, or of all that a name with a ``*`` stands for; a value, or a factor of the
+        present one (``x0.5``).
     changeable : mapping
         For each kind of object and each name the field, unit of a bare number, limits and meaning.
-    resolve : callable
-        Finds an object by its path.
+    find : callable
+        Finds objects by their name.
     read : callable
-        Reads the value for a field of an object.
+        Reads the value for a field of an object: the number of each of its rows.
+    scaled : callable
+        The same from a factor.
     hint : str
         What can be changed.
     events, at_ps : int
@@ -152,14 +181,34 @@ def checked_edit(
         Unknown object or property, or a value that cannot be read.
     """
     head, _, name = path.strip().rpartition(".")
-    part = resolve(head or path)
-    known = changeable.get(part.kind, {})
-    if name not in known:
-        remedy = near(name, known) if known else hint
-        raise InputError(f"{name!r} of {part.path} cannot be changed", where=path, hint=remedy)
-    field = known[name][0]
+    parts, where = find(head or path), f"{path:.80}"
+    for part in parts:
+        known = changeable.get(part.kind, {})
+        if name not in known:
+            remedy = near(name, known) if known else hint
+            raise InputError(f"{name!r:.40} of {part.path} cannot be changed", where=where, hint=remedy)
+    part = parts[0]
+    field = changeable[part.kind][name][0]
     text = ("yes" if value else "no") if isinstance(value, bool) else str(value)
-    return Edit(events, f"{part.path}.{name}", text, part.kind, field, part.rows, read(field, part), at_ps)
+    factor = _factor(text, where) if is_factor(text) else None
+    if field != "speed" and (times := re.fullmatch(r"\s*([\d.]+)\s*[xX*]\s*", text)):
+        raise InputError(f"{text!r} is not a factor", where=where, hint=f"write x{times[1]}")
+    numbers: list[float] = []
+    for one in parts:
+        numbers += read(field, one) if factor is None else scaled(field, one, factor)
+    rows = tuple(row for one in parts for row in one.rows)
+    full = part.path if len(parts) == 1 else head
+    return Edit(events, f"{full}.{name}", text, part.kind, field, rows, tuple(numbers), at_ps)
+
+
+def _factor(text: str, where: str) -> float:
+    """Read ``x2`` or ``x0.5``."""
+    factor = 0.0
+    with suppress(ValueError):
+        factor = float(text.strip()[1:])
+    if not 0 < factor < _MOST_FACTOR:
+        raise InputError(f"{text!r:.40} is not a factor", where=where, hint="for example x2 or x0.5")
+    return factor
 
 
 def no_other_routes(where: str) -> InputError:
@@ -178,7 +227,7 @@ def is_rerouted(edits: Iterable[Edit]) -> bool:
 def reroute_edit(events: int, value: object, at_ps: int) -> Edit:
     """Make an edit of changing the routes; the value is when what waits goes on, if that is later."""
     until_ps = time_ps(value, where=REROUTE)  # type: ignore[arg-type]  # checked there
-    return Edit(events, REROUTE, str(value), "routes", REROUTE, (0,), until_ps, at_ps)
+    return Edit(events, REROUTE, str(value), "routes", REROUTE, (0,), (until_ps,), at_ps)
 
 
 def parameters_of(
@@ -195,7 +244,7 @@ def parameters_of(
     written : callable
         Writes the present value of a field.
     effects : mapping of str to str
-        When a change of each field takes effect; ``""`` for all others.
+        Time at which a change of each field takes effect; ``""`` stands for all others.
     """
     return [
         Parameter(

@@ -23,11 +23,10 @@ if TYPE_CHECKING:
 __all__ = [
     "Bound",
     "Breakdown",
-    "Checks",
     "CollectiveFacts",
-    "Comparable",
     "Engine",
     "Explainable",
+    "Fields",
     "Headline",
     "Inputs",
     "Inspectable",
@@ -35,10 +34,8 @@ __all__ = [
     "LastEvent",
     "Movable",
     "Question",
-    "Readable",
     "Replica",
     "Rows",
-    "Shortcut",
     "Traits",
 ]
 
@@ -57,7 +54,7 @@ class Breakdown(NamedTuple):
     """Fractions of a run's time, and what it could not have been shorter than."""
 
     whose: str
-    """Whose time is divided: ``"ranks"`` or ``"blocks"``."""
+    """Owners of the time that is divided: ``"ranks"`` or ``"blocks"``."""
     parts: Mapping[str, float]
     """Fractions of the time of all of them; they add up to 1."""
     bound: Bound | None
@@ -71,15 +68,8 @@ class Headline(NamedTuple):
     """Title of the work and of where it ran."""
     work: str
     """Amount of work, in counts."""
-
-
-class Checks(NamedTuple):
-    """Checks of the numbers that a run has worked out."""
-
-    unchecked_text: str = ""
-    """Reason why the result is compared with nothing; empty where it is compared."""
-    roundings: tuple[int, str] | None = None
-    """Largest number of roundings of a result, also in words; None: the numbers are not known."""
+    costs: str = ""
+    """Costs of collectives, and how far their times are off; empty where nothing is left out."""
 
 
 class Inputs(NamedTuple):
@@ -116,7 +106,7 @@ class Traits(NamedTuple):
     part_kinds: Collection[str]
     """Kinds of the parts of objects."""
     losses: Mapping[str, str]
-    """Where time may go, and what each means."""
+    """Classes of lost time, and their meanings."""
     lost_per: Sequence[str]
     """Owners that lost time can be added up by; the first one unless given."""
     shown: Sequence[tuple[str, str, str, bool]]
@@ -134,17 +124,21 @@ class LastEvent(NamedTuple):
     """Name, start and end (ps) of the phase that ended last; no name where there is none."""
 
 
-class Readable(NamedTuple):
-    """Fields of an object that breakpoints and watches can read."""
+class Fields(NamedTuple):
+    """Fields of an object: those that breakpoints and watches can read, its numbers, its parameters."""
 
     path: str
     """Its full path."""
-    fields: Sequence[str]
+    named: Sequence[str]
     """Names for conditions."""
     readers: Mapping[str, Callable[[Any], float]]
-    """The reader of each field that can be watched, from the tables."""
+    """The reader of each field that can be watched, from an engine."""
     recorded: Collection[str]
-    """Which of these a run knows only where it records."""
+    """Names of those known only while recording."""
+    numbers: Callable[[], dict[str, Any]]
+    """Return every number now, with units in the names."""
+    parameters: Callable[[], list[Parameter]]
+    """Return what can be changed, with the values now."""
 
 
 class CollectiveFacts(NamedTuple):
@@ -158,23 +152,10 @@ class CollectiveFacts(NamedTuple):
     """The factor from algorithm to bus bandwidth; None: it has none."""
     counted_bytes: Mapping[str, int] = MappingProxyType({})
     """Of an exchange of experts, the bytes of a rank by kind of link that its bandwidth is of."""
-
-
-class Shortcut(Protocol):
-    """Moves of a run without its events: make its start again, and go to its end."""
-
-    @property
-    def begins_anew(self) -> bool:
-        """Whether it is at a start that :meth:`begin_anew` can go back to without a copy of it."""
-        ...
-
-    def begin_anew(self) -> None:
-        """Go back to the start."""
-        ...
-
-    def finish(self) -> bool:
-        """Go to the end where that is faster than event by event; False: nothing was done."""
-        ...
+    unchecked_text: str = ""
+    """Reason why the result is compared with nothing; empty where it is compared, or holds no numbers."""
+    roundings: Callable[[], tuple[int, str] | None] = lambda: None
+    """Return the most roundings of a result that has ended, also in words; None: they are not known."""
 
 
 class Movable(Protocol):
@@ -205,11 +186,6 @@ class Movable(Protocol):
         ...
 
     @property
-    def machine(self) -> Any:
-        """The tables, to look at."""
-        ...
-
-    @property
     def now_ps(self) -> int:
         """Time of the last event, or :attr:`as_of_ps`."""
         ...
@@ -223,16 +199,17 @@ class Movable(Protocol):
         """One of the counts that moments are named by: those of the units, and ``now_ps``."""
         ...
 
-    def kept(self, sizes: Mapping[str, int] | None = None) -> dict[str, memoryview]:
-        """Return the contents of a checkpoint as writable bytes.
+    def kept(self, sizes: Mapping[str, int] | None = None, *, whole: bool = False) -> dict[str, memoryview]:
+        """Return the contents of a checkpoint as writable bytes; nothing of a start that is made again.
 
         ``sizes``: to go back to one; tables are first made as long, in bytes, as they were there.
+        ``whole``: of a snapshot, which has everything recorded, too.
         """
         ...
 
     @property
-    def shortcut(self) -> Shortcut | None:
-        """Moves without events; None where there are none."""
+    def layout(self) -> dict[str, np.dtype[Any]]:
+        """Names and types of the fields of each table that a snapshot may hold."""
         ...
 
     @property
@@ -259,8 +236,18 @@ class Movable(Protocol):
         """
         ...
 
-    def check(self, why: int) -> None:
-        """Raise a Deadlock or WrongResult where the run cannot go on or has ended wrongly."""
+    def finish(self) -> bool:
+        """Go to the end where that is faster than event by event; False: nothing was done."""
+        ...
+
+    def stopped(self, why: int) -> None:
+        """Draw the conclusions of a stop; ``BACK``: forget what was known of a later time.
+
+        Raises
+        ------
+        Deadlock, WrongResult
+            The run cannot go on, or has ended wrongly.
+        """
         ...
 
     def install(self, points: Sequence[Breakpoint]) -> Installed:
@@ -275,20 +262,8 @@ class Movable(Protocol):
         """Carry an edit out, behind those that were carried out before."""
         ...
 
-    def rewinding(self) -> Callable[[], None]:
-        """Prepare for going back in time; returns what is called when time has gone back."""
-        ...
-
     def inputs(self) -> Inputs:
         """Return the inputs of the run, and tables made of them."""
-        ...
-
-    def tables_now(self) -> dict[str, np.ndarray]:
-        """Return all tables by name, those of the recording included."""
-        ...
-
-    def enter_tables(self, tables: Mapping[str, np.ndarray]) -> bool:
-        """Continue from such tables; False where they are of another layout, and nothing was done."""
         ...
 
 
@@ -313,24 +288,19 @@ class Inspectable(Protocol):
         """Stop when a condition on a field becomes true."""
         ...
 
-    def readable(self, path: str) -> Readable:
-        """Return the fields of an object for breakpoints and watches."""
+    def fields(self, path: str) -> Fields:
+        """Return the fields of an object."""
         ...
 
     def parts(self, path: str = "") -> Mapping[str, Iterable[str]]:
-        """Paths of the parts of an object, by their kinds; of the whole run these are ``objects``."""
-        ...
+        """Paths of the parts of an object, by their kinds.
 
-    def parameters(self, path: str) -> list[Parameter]:
-        """Return the parameters of an object with their values now."""
+        Of the whole run, and of a name that stands for several objects, these are ``objects``.
+        """
         ...
 
     def inspect(self, path: str) -> dict[str, Any]:
         """Look at an object: ``title``, ``kind``, ``path``, ``state``, ``in_flight``, ``children``."""
-        ...
-
-    def numbers(self, path: str) -> dict[str, Any]:
-        """Every number of an object, with units in the names."""
         ...
 
     def last_event(self, point: Breakpoint | None = None) -> LastEvent:
@@ -369,9 +339,8 @@ class Replica(Protocol):
 class Question(Protocol):
     """One change that is asked about, read and checked."""
 
-    def edits(self) -> Iterator[Edit]:
-        """Yield the edits that carry the change out."""
-        ...
+    edit: Edit
+    """The edit that carries the change out."""
 
     def about(self, path: CriticalPath) -> Change:
         """The change as far as the critical path of the run says something about it."""
@@ -391,16 +360,12 @@ class Explainable(Protocol):
     def absent(self) -> Mapping[str, str]: ...  # noqa: D102 - said above
     @property
     def time_ps(self) -> int:
-        """When the last rank was done; up to now while it runs."""
+        """Completion time of the last rank; the current time while it runs."""
         ...
 
     @property
     def collective(self) -> CollectiveFacts | None:
         """The only collective that runs; None for a workload."""
-        ...
-
-    def checks(self) -> Checks:
-        """Return the checks of the numbers that were worked out."""
         ...
 
     def why(self, path: str) -> Why:
@@ -452,14 +417,10 @@ class Explainable(Protocol):
         """Events of a Perfetto trace; what was written is noted in ``written``."""
         ...
 
-
-class Comparable(Protocol):
-    """A run that can be compared with another."""
-
     def compared(self) -> Mapping[str, tuple[str, Callable[[], Rows], tuple[str, ...]]]:
-        """Tables by name: the key of a row, the rows, and the fields that are compared."""
+        """Tables to compare, by name: the key of a row, the rows, and the fields that are compared."""
         ...
 
 
-class Engine(Movable, Inspectable, Explainable, Comparable, Protocol):
+class Engine(Movable, Inspectable, Explainable, Protocol):
     """All of it."""

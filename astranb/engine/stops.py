@@ -1,10 +1,11 @@
-"""Why an engine's event loop returned: numbers that all engines give."""
+"""Reasons for which a run has stopped: numbers shared by all engines."""
 
 from __future__ import annotations
 
 from typing import Final
 
 __all__ = [
+    "BACK",
     "BREAK",
     "DEADLOCK",
     "ENDED",
@@ -27,3 +28,4 @@ DEADLOCK: Final = 6  # what is left waits for itself
 STRANDED: Final = 7  # what is left waits for links that are down
 EXHAUSTED: Final = 8  # no more events can be counted
 TOO_LATE: Final = 9  # what is left would happen later than time is counted
+BACK: Final = 10  # time was taken back

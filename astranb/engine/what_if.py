@@ -9,16 +9,14 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
 
+from astranb.core.data_frames import frame
 from astranb.core.display import Displayed
-from astranb.core.errors import InputError
-from astranb.core.units import format_time
+from astranb.core.units import format_time, us
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Change", "WhatIf", "factor_of"]
-
-_MOST_FACTOR = 1e6
+__all__ = ["Change", "WhatIf"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +61,11 @@ class Change(Displayed):
     exact_ps: int | None = None
     causes: tuple[tuple[str, int, int], ...] = ()
 
+    @property
+    def exact_us(self) -> float | None:
+        """:attr:`exact_ps` in microseconds."""
+        return None if self.exact_ps is None else self.exact_ps / us
+
     def __str__(self) -> str:
         """One line for a person."""
         found = "not run"
@@ -98,10 +101,8 @@ class WhatIf(Displayed):
         """Number of changes."""
         return len(self.rows)
 
-    def to_dataframe(self) -> pd.DataFrame:
-        """The changes as a pandas frame; times in ps."""
-        import pandas as pd
-
+    def to_dataframe(self, *, time: str | None = None) -> pd.DataFrame:
+        """The changes as a pandas frame; times in ps, or in the unit `time`."""
         names = [name for name in Change.__slots__ if name != "causes"]
         if any(row.causes for row in self.rows):  # they were run: nothing is estimated
             names = [name for name in names if name not in ("estimate_ps", "at_least_ps")]
@@ -109,7 +110,7 @@ class WhatIf(Displayed):
         for row in self.rows:
             said = {name: getattr(row, name) for name in names}
             rows.append(said | {f"{cause}_difference_ps": new - old for cause, old, new in row.causes})
-        return pd.DataFrame(rows)
+        return frame(rows, time)
 
     def __str__(self) -> str:
         """A line a change."""
@@ -127,20 +128,3 @@ class WhatIf(Displayed):
         )
         head = "<th>what</th><th>change</th><th>is</th><th>estimate</th><th>at least</th><th>exact</th>"
         return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
-
-
-def factor_of(text: str, where: str) -> float:
-    """Read ``x2`` or ``x0.5``.
-
-    Raises
-    ------
-    InputError
-        It is not a factor.
-    """
-    try:
-        factor = float(text.removeprefix("x"))
-    except ValueError:
-        factor = 0.0
-    if not 0 < factor < _MOST_FACTOR:
-        raise InputError(f"{text!r} is not a factor", where=where, hint="for example x2 or x0.5")
-    return factor

@@ -1,4 +1,4 @@
-"""Why something waits now: from who waits, over whom it waits for, to the resource at the end."""
+"""Chains of waits at the current time: from the waiting component to the resource that it finally needs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class WaitStep(Displayed):
     until_ps: int = -1
 
     def __str__(self) -> str:
-        """Who waits, and for what."""
+        """Return who waits, and for what."""
         return self.text
 
 
@@ -71,7 +71,8 @@ class Why(Displayed):
         return len(self.links)
 
     def _since(self, step: WaitStep) -> str:
-        return f" (for {format_time(max(0, self.now_ps - step.since_ps))})" if step.since_ps >= 0 else ""
+        lasts_ps = self.now_ps - step.since_ps
+        return f" (for {format_time(lasts_ps)})" if step.since_ps >= 0 and lasts_ps > 0 else ""
 
     def __str__(self) -> str:
         """A line a step."""

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from .algorithms.comparison import best_algorithm as best_algorithm
     from .algorithms.exported_costs import Exported as Exported
     from .algorithms.exported_costs import export_algorithm as export_algorithm
+    from .calibration.expectation import Expectation as Expectation
+    from .calibration.expectation import expected as expected
+    from .calibration.expectation import library_run as library_run
     from .calibration.log_fit import FittedNumber as FittedNumber
     from .calibration.log_fit import LogFit as LogFit
     from .calibration.log_fit import fit_log as fit_log
@@ -49,6 +52,13 @@ if TYPE_CHECKING:
     from .recordings.corpus_runs import corpus_report as corpus_report
     from .recordings.job_networks import JobNetwork as JobNetwork
     from .recordings.job_networks import job_network as job_network
+    from .runs.specs import CollectiveRun as CollectiveRun
+    from .runs.specs import ExchangeRun as ExchangeRun
+    from .runs.specs import JobsRun as JobsRun
+    from .runs.specs import ModelRun as ModelRun
+    from .runs.specs import RunSpec as RunSpec
+    from .runs.specs import TraceRun as TraceRun
+    from .runs.to_simulation import simulation_of as simulation_of
     from .serving.instances import serve as serve
     from .serving.served import Iteration as Iteration
     from .serving.served import Served as Served
@@ -59,5 +69,4 @@ if TYPE_CHECKING:
     from .synthesis.synthesizer import Synthesis as Synthesis
     from .synthesis.synthesizer import synthesize as synthesize
 
-# The options of ``astranb run`` are in a folder of this one: the command line must not load all of it.
 __getattr__, __dir__ = lazy(__name__)

@@ -1,9 +1,10 @@
-"""Which presets an infrastructure names, suggests or leaves to be assumed."""
+"""Presets that an infrastructure names or suggests, or that are assumed for it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from astranb.core.plural import plural
 from astranb.hardware import DEFAULT_GPU, suggested_gpu
 
 if TYPE_CHECKING:
@@ -27,5 +28,5 @@ def named_gpus(infra: Infra) -> tuple[list[str], list[str]]:
     notes = []
     if unnamed:
         why = f"the name {infra.name!r} suggests it" if suggested else "nothing else is specified"
-        notes.append(f"{unnamed} GPUs are taken for {suggested or DEFAULT_GPU}: {why}")
+        notes.append(f"{plural(unnamed, 'GPU is', 'GPUs are')} taken for {suggested or DEFAULT_GPU}: {why}")
     return [name or suggested or DEFAULT_GPU for name in declared], notes

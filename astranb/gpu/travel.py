@@ -219,7 +219,8 @@ def onward(m: Machine, request: int, link: int, head_ps: int, tail_ps: int) -> N
         return
     m.requests[request].hop += 1
     if m.requests[request].hop < m.routes[route].last:
-        enter_link(m, request, head_ps + m.links[link].forward_ps)
+        posted_ps = 0 if returning else m.links[link].post_ps
+        enter_link(m, request, head_ps + m.links[link].forward_ps + posted_ps)
         return
     here = m.requests[request].gpu if returning else m.requests[request].target
     if m.clock[0].detailed:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from astranb.core.lazy import lazy
 
 if TYPE_CHECKING:
+    from .collective_tables import MeasuredCollective as MeasuredCollective
+    from .collective_tables import measured_collectives as measured_collectives
     from .gpu import PRECISIONS as PRECISIONS
     from .gpu import Gpu as Gpu
     from .gpu import Preset as Preset
@@ -22,15 +24,16 @@ if TYPE_CHECKING:
     from .gpu_files import read_gpu as read_gpu
     from .gpu_files import suggested_gpu as suggested_gpu
     from .gpu_files import write_preset as write_preset
-    from .parts import GpuCosts as GpuCosts
-    from .parts import GpuLibrary as GpuLibrary
-    from .parts import GpuMemory as GpuMemory
-    from .parts import Host as Host
-    from .parts import Interconnect as Interconnect
+    from .gpu_parts import GpuCosts as GpuCosts
+    from .gpu_parts import GpuLibrary as GpuLibrary
+    from .gpu_parts import GpuMemory as GpuMemory
+    from .gpu_parts import Host as Host
+    from .gpu_parts import Interconnect as Interconnect
     from .reader import FOLDER as FOLDER
     from .reader import KINDS as KINDS
     from .reader import Provenance as Provenance
     from .reader import check_header as check_header
+    from .reader import check_ranges as check_ranges
     from .reader import checked_name as checked_name
     from .reader import device_file as device_file
     from .reader import device_names as device_names

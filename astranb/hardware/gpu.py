@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 from astranb.core.errors import InputError, near
 
-from .parts import PARTS, GpuCosts, GpuLibrary, Host, Interconnect
+from .gpu_parts import PARTS, GpuCosts, GpuLibrary, Host, Interconnect
 from .reader import (
     MOST_BPS,
     MOST_BYTES,
@@ -83,8 +83,8 @@ class Gpu:
     --------
     >>> from astranb.hardware import gpu_named
     >>> gpu = gpu_named("h100-sxm")
-    >>> gpu.peaks["bf16"] / 1e12, gpu.sms
-    (989.0, 132)
+    >>> gpu.peaks["bf16"], gpu.sms
+    (989000000000000, 132)
     """
 
     name: str

@@ -13,7 +13,7 @@ from astranb.core.errors import InputError, near
 from astranb.core.plugins import Registry
 
 from .gpu import Gpu, Preset
-from .parts import PARTS, GpuLibrary, GpuMemory
+from .gpu_parts import PARTS, GpuLibrary, GpuMemory
 from .reader import (
     DeviceFile,
     Provenance,
@@ -231,7 +231,7 @@ def read_gpu(name: str | Path) -> GpuDevice:
         _ = found.file  # what is wrong with it is reported here
         return found
     if long not in GPU_FILES:
-        hint = f"{near(str(name), GPU_FILES)}; or give a file, for example my-gpu.yaml"
+        hint = f"{near(str(name), GPU_FILES)} (or give a file, as my-gpu.yaml)"
         raise InputError(f"unknown GPU {str(name)[:40]!r}", hint=hint)
     return GPU_FILES[long]
 
@@ -308,7 +308,7 @@ def gpu_named(name: str | Path) -> Gpu:
     long = SHORT_NAMES.get(str(name), str(name))
     if not is_file_name(name) and long not in GPUS and GPU_FILES.plugin(long) is None:
         known = [*GPUS, *(one.name for one in GPU_FILES.plugins())]
-        hint = f"{near(str(name), known)}; or give a file with a section 'kernels'"
+        hint = f"{near(str(name), known)} (or give a file with a section 'kernels')"
         raise InputError(f"no GPU {str(name)[:40]!r} for a model", where="gpu", hint=hint)
     return read_gpu(name).kernels
 
@@ -333,8 +333,8 @@ def preset_document(preset: Preset) -> dict[str, Any]:
     usable = entry(preset.memory_bytes, preset.sources.get("memory_bytes"))
     memory = {} if preset.like else {"sold_bytes": usable}
     if preset.sold_bytes is not None:
-        both = GpuMemory(preset.sold_bytes, preset.memory_bytes)
-        memory |= {number: entry(*one) for number, one in _changed(preset, "memory", both)}
+        memories = GpuMemory(preset.sold_bytes, preset.memory_bytes)
+        memory |= {number: entry(*one) for number, one in _changed(preset, "memory", memories)}
     found: dict[str, Any] = {"format": GPU_FORMAT, "version": 1, "name": preset.name}
     found |= {"like": preset.like} if preset.like else {}
     found |= {"sm_word": preset.sm_word, "memory": memory | {"usable_bytes": usable}, "machine": machine}

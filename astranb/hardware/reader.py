@@ -68,7 +68,7 @@ _Numbers = TypeVar("_Numbers")
 
 
 class Provenance(NamedTuple):
-    """Where a number is from.
+    """Origin of a number.
 
     Attributes
     ----------
@@ -318,7 +318,7 @@ def device_file(folder: str, name: str) -> Path:
     """
     if name not in device_names(folder):
         kind = {"gpus": "GPU"}.get(folder, folder.removesuffix("s"))
-        hint = f"{near(name, device_names(folder))}; or give a file, for example my-{kind.lower()}.yaml"
+        hint = f"{near(name, device_names(folder))} (or give a file, as my-{kind.lower()}.yaml)"
         raise InputError(f"unknown {kind} {name[:40]!r}", hint=hint)
     return FOLDER / folder / f"{name}.json"
 
@@ -374,8 +374,8 @@ def read_device_file(
         if values or root.has(section):
             found[section] = GivenNumbers(values, origins)
     given = {
-        key: root.get(key).choice(words) if root.has(key) else like.texts[key] if like else words[0]
-        for key, words in texts.items()
+        key: root.get(key).choice(choices) if root.has(key) else like.texts[key] if like else choices[0]
+        for key, choices in texts.items()
     }
     return DeviceFile(name.text(), given, found, root)
 
@@ -490,9 +490,9 @@ def check_header(root: DocumentNode, wanted: str, version: int, hint: str) -> No
     found = root.get("format")
     if found.value != wanted:
         raise found.error(f"{wanted!r} is expected, not {found.brief}", hint)
-    there = root.get("version")
-    if there.number(0, 2**31) != version:
-        raise there.error(f"unknown version {there.value}", f"this release reads version {version}")
+    stated = root.get("version")
+    if stated.number(0, 2**31) != version:
+        raise stated.error(f"unknown version {stated.value}", f"this release reads version {version}")
 
 
 def checked_name(word: str, where: str = "name") -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from astranb.core.errors import InputError
+from astranb.core.plural import plural
 
 from .flat import FlatLink, FlatNetwork
 
@@ -119,7 +120,7 @@ def read_anynet(text: str, file: str) -> FlatNetwork:
     remarks = ["latencies are in cycles: taken as 1 ns each", "the file has no bandwidths: they are assumed"]
     differ = sum(channels[a, b] != channels[b, a] for a, b in pairs)
     if differ:
-        remarks.append(f"{differ:,} channels have two latencies: the larger one")
+        remarks.append(f"{plural(differ, 'channel')} with two latencies: the larger one")
     names = (*(str(n) for n in range(hosts)), *(f"router {r}" for r in sorted(routers)))
     return FlatNetwork(
         Path(file).stem, names, hosts, (0,) * (hosts + len(routers)), tuple(links), tuple(remarks)

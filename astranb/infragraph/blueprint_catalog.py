@@ -13,26 +13,32 @@ from astranb.core.errors import InputError, near
 from . import boxes
 from .infra import Infra
 from .loading import load
-from .servers import NOTES, SERVERS, Server, generic_server, link, one_device, switch_device
+from .network_types import NETWORK_TYPES, network_type
+from .servers import NOTES, SERVERS, HostNumbers, Server, generic_server, link, one_device, switch_device
 
 __all__ = ["blueprint", "blueprints", "resolve"]
 
 Document = dict[str, Any]
+_GBPS = 10**9 // 8
+"""1 Gbps in bytes a second."""
 _SUFFIXES = (".yaml", ".yml", ".json", ".xml", ".topo", ".anynet")
 
 
 class _Whole(NamedTuple):
-    """A parameter that is a whole number."""
+    """A parameter that is a whole number; ``unit`` is what 1 is worth, ``of`` what it counts."""
 
     default: int
     least: int
     most: int
+    unit: int = 1
+    of: str = ""
 
     def read(self, text: str, where: str) -> int:
         number = int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else -1
         if not self.least <= number <= self.most:
-            raise InputError(f"{text!r} is not a whole number from {self.least} to {self.most}", where=where)
-        return number
+            what = f"{text!r} is not a whole number{self.of and f' of {self.of}'}"
+            raise InputError(f"{what} from {self.least} to {self.most}", where=where)
+        return number * self.unit
 
 
 class _OneOf(NamedTuple):
@@ -69,7 +75,7 @@ class _Host(NamedTuple):
     device: Document
     nic: str
     nics: int
-    gigabits: int
+    nic_Bps: int  # noqa: N815 - unit in the name
     network: str
 
     @property
@@ -78,28 +84,24 @@ class _Host(NamedTuple):
 
     def switch(self, ports: int) -> Document:
         """A switch of the network."""
-        asic = "InfiniBand switch ASIC" if self.network == "infiniband" else "Generic ASIC"
+        infiniband = network_type(self.network).cable == "infiniband"
+        asic = "InfiniBand switch ASIC" if infiniband else "Generic ASIC"
         return switch_device(ports, asic)
 
-    def cable(self, name: str, text: str, gigabits: int) -> Document:
-        """A link of the network."""
-        kind = f"InfiniBand {gigabits} " if self.network == "infiniband" else ""
-        return link(name, f"{kind}{text}".strip(), gigabits * 10**9 // 8, unit="gigabits_per_second")
+    def cable(self, name: str, text: str, rate_Bps: int) -> Document:  # noqa: N803 - unit in the name
+        """A link of the network, which names its kind unless it is plain Ethernet."""
+        network = network_type(self.network)
+        rate = f" {rate_Bps / _GBPS:.12g}" if network.cable == "infiniband" else ""
+        kind = "" if self.network == "ethernet" else f"{network.title}{rate} "
+        return link(name, f"{kind}{text}".strip(), rate_Bps, unit="gigabits_per_second")
 
 
 def _host(server: str, factor: int, bandwidth: int, network: str) -> _Host:
-    if server == "server":
-        device, gigabits, own = generic_server(factor), _GENERIC_GIGABITS, "ethernet"
-    else:
-        device, gigabits, own = (
-            SERVERS[server].build(),
-            SERVERS[server].nic_gigabits,
-            SERVERS[server].numbers.network,
-        )
+    known = SERVERS.get(server)
+    device, numbers = (known.build(), known.numbers) if known else (generic_server(factor), _GENERIC)
     nic = next(c for c in device["components"] if c["choice"] == "nic")
-    return _Host(
-        device, nic["name"], nic["count"], bandwidth or gigabits, own if network == "own" else network
-    )
+    network = numbers.network if network == "own" else network
+    return _Host(device, nic["name"], nic["count"], bandwidth or numbers.nic_Bps, network)
 
 
 def _fabric(
@@ -122,7 +124,7 @@ def _single_tier(*, servers: int, server: str, factor: int, bandwidth: int, netw
         "single-tier-fabric",
         f"{servers} servers on one switch",
         [host.device, host.switch(host.nics * servers)],
-        [host.cable("switch-link", "between servers and the switch", host.gigabits)],
+        [host.cable("switch-link", "between servers and the switch", host.nic_Bps)],
         [(host.name, host.name, servers), ("switch", "switch", 1)],
         [_joined((host.name, host.nic), ("switch[0]", "port"), "switch-link")],
     )
@@ -140,7 +142,7 @@ def _rails(
 ) -> Document:
     host = _host(server, factor, bandwidth, network)
     rails = host.nics
-    spines = spines or -(-servers * host.gigabits // spine_bandwidth)
+    spines = spines or -(-servers * host.nic_Bps // spine_bandwidth)
     edges = [
         _joined((host.name, f"{host.nic}[{r}]"), (f"leafsw[{r}]", f"port[0:{servers}]"), "leaf-link")
         for r in range(rails)
@@ -154,7 +156,7 @@ def _rails(
         f"{servers} servers on {rails} leaf switches, one for each NIC, and {spines} spine switches",
         [host.device, host.switch(max(16, servers + spines, rails))],
         [
-            host.cable("leaf-link", "between servers and leaf switches", host.gigabits),
+            host.cable("leaf-link", "between servers and leaf switches", host.nic_Bps),
             host.cable("spine-link", "between leaf and spine switches", spine_bandwidth),
         ],
         [(host.name, host.name, servers), ("leafsw", "switch", rails), ("spinesw", "switch", spines)],
@@ -179,7 +181,7 @@ def _clos(
             f"{servers} servers do not divide by {per_leaf} a leaf", hint="choose per_leaf to divide servers"
         )
     leaves, down = servers // per_leaf, host.nics * per_leaf
-    spines = spines or -(-down * host.gigabits // spine_bandwidth)
+    spines = spines or -(-down * host.nic_Bps // spine_bandwidth)
     edges = [
         _joined(
             (f"host[{k * per_leaf}:{(k + 1) * per_leaf}]", host.nic),
@@ -197,7 +199,7 @@ def _clos(
         f"{servers} servers on {leaves} leaf and {spines} spine switches",
         [host.device, host.switch(max(16, down + spines, leaves))],
         [
-            host.cable("leaf-link", "between servers and leaf switches", host.gigabits),
+            host.cable("leaf-link", "between servers and leaf switches", host.nic_Bps),
             host.cable("spine-link", "between leaf and spine switches", spine_bandwidth),
         ],
         [("host", host.name, servers), ("leafsw", "switch", leaves), ("spinesw", "switch", spines)],
@@ -258,7 +260,7 @@ def _fat_tree(
                 edges.append(_joined((upper, f"port[0:{last - first}]"), lower, "tier_1_link"))
                 core = f"tier_2[{s * half}:{(s + 1) * half}]"
                 edges.append(_joined((core, f"port[{pod}]"), (upper, f"port[{half}:{ports}]"), "tier_2_link"))
-    rates = [host.gigabits, spine_bandwidth, spine_bandwidth][:levels]
+    rates = [host.nic_Bps, spine_bandwidth, spine_bandwidth][:levels]
     return _fabric(
         "clos-fat-tree-fabric",
         f"{servers} servers under {levels} levels of {ports}-port switches",
@@ -292,15 +294,15 @@ def _fewest_ports(servers: int, nics: int, levels: int) -> int:
 
 _FAT_TREE_PORTS = 16
 _MOST_PORTS, _MOST_LEVELS = 128, 3
-_GENERIC_GIGABITS = 400
-_WITH_NICS = (*(name for name, server in SERVERS.items() if server.nic_gigabits), "server")
+_GENERIC = HostNumbers("A generic server", nic_Bps=400 * _GBPS)
+_WITH_NICS = (*(name for name, server in SERVERS.items() if server.numbers.nic_Bps), "server")
 _IN_FABRIC: dict[str, _Whole | _OneOf] = {
     "server": _OneOf("dgx-h100", _WITH_NICS),
     "factor": _Whole(4, 1, 64),
-    "bandwidth": _Whole(0, 0, 10_000),
-    "network": _OneOf("own", ("own", "ethernet", "infiniband")),
+    "bandwidth": _Whole(0, 0, 10_000, _GBPS, "Gb/s"),
+    "network": _OneOf("own", ("own", *NETWORK_TYPES)),
 }
-_SPINES: dict[str, _Whole | _OneOf] = {"spine_bandwidth": _Whole(400, 1, 10_000)}
+_SPINES: dict[str, _Whole | _OneOf] = {"spine_bandwidth": _Whole(400, 1, 10_000, _GBPS, "Gb/s")}
 _GRID: dict[str, _Whole | _OneOf] = {"rows": _Whole(4, 1, 128), "columns": _Whole(4, 1, 128)}
 
 
@@ -355,7 +357,11 @@ _MADE = {
     "generic": _Made(
         boxes.generic,
         "generic GPUs of ASTRA-sim 3.0 with ports of 32 GiB/s on one switch; latency in ns",
-        {"gpus": _Whole(16, 2, 1024), "ports": _Whole(32, 1, 32), "latency": _Whole(1000, 500, 1_000_000)},
+        {
+            "gpus": _Whole(16, 2, 1024),
+            "ports": _Whole(32, 1, 32),
+            "latency": _Whole(1000, 500, 1_000_000, of="ns"),
+        },
     ),
     "torus2d": _Made(boxes.torus2d, "GPUs in a torus of two dimensions", _GRID),
     "torus3d": _Made(
@@ -399,13 +405,15 @@ def blueprints() -> list[tuple[str, str]]:
     return listed
 
 
-def blueprint(name: str) -> Infra:
+def blueprint(name: str, **parameters: Any) -> Infra:
     """Make an infrastructure by name.
 
     Parameters
     ----------
     name : str
         ``"dgx-h100"``, or with parameters ``"clos:servers=16,spines=8"``; see `blueprints`.
+    **parameters
+        The same by name: ``blueprint("clos", servers=16, spines=8)``.
 
     Returns
     -------
@@ -421,6 +429,8 @@ def blueprint(name: str) -> Infra:
     --------
     >>> len(blueprint("dgx-h100").expand().gpus), len(blueprint("clos:servers=16").expand().gpus)
     (8, 128)
+    >>> len(blueprint("clos", servers=2).expand().gpus)
+    16
     """
     rest = name.strip().partition(":")[2]
     kind = _kind(name)
@@ -428,16 +438,20 @@ def blueprint(name: str) -> Infra:
     if kind not in _MADE:
         raise InputError(f"unknown blueprint {kind!r}", hint=near(kind, _MADE))
     made = _MADE[kind]
-    if rest.strip() and not made.parameters:
+    if (rest.strip() or parameters) and not made.parameters:
         raise InputError(
             f"{kind} takes no parameters", where=where, hint=f"write single-tier:server={kind},servers=2"
         )
-    values: dict[str, Any] = {key: parameter.default for key, parameter in made.parameters.items()}
+    texts = {key: str(one.default) for key, one in made.parameters.items()}
     given: set[str] = set()
-    for part in rest.split(",") if rest.strip() else []:
-        key, equals, text = (p.strip() for p in part.partition("="))
+    written = [part.partition("=") for part in (rest.split(",") if rest.strip() else [])]
+    written += [(key, "=", str(value)) for key, value in parameters.items()]
+    for parts in written:
+        key, equals, text = (part.strip() for part in parts)
         if key not in made.parameters:
-            raise InputError(f"{kind} has no parameter {key!r}", where=where, hint=near(key, made.parameters))
+            first = next(iter(made.parameters))
+            hint = f"write {kind}:{first}={key}" if key.isdecimal() else near(key, made.parameters)
+            raise InputError(f"{kind} has no parameter {key!r}", where=where, hint=hint)
         if key in given or not equals:
             raise InputError(
                 f"duplicate parameter {key}" if key in given else f"{key} has no value",
@@ -445,7 +459,12 @@ def blueprint(name: str) -> Infra:
                 hint="write key=value",
             )
         given.add(key)
-        values[key] = made.parameters[key].read(text, f"{where}, {key}")
+        counted = f"{key}s"
+        if text.isdecimal() and isinstance(made.parameters.get(counted), _Whole):
+            what = f"{key} is a name, not a number"
+            raise InputError(what, where=where, hint=f"did you mean {counted}={text}?")
+        texts[key] = text
+    values = {key: made.parameters[key].read(text, f"{where}, {key}") for key, text in texts.items()}
     try:
         document = made.build(**values)
     except InputError as error:
@@ -477,9 +496,7 @@ def resolve(infra: Infra | str | Path) -> Infra:
     if isinstance(infra, Infra):
         return infra
     text = str(infra)
-    looks_like_file = (
-        text.lower().endswith((".yaml", ".yml", ".json", ".xml", ".topo", ".anynet")) or os.sep in text
-    )
+    looks_like_file = text.lower().endswith(_SUFFIXES) or os.sep in text
     if looks_like_file or os.path.lexists(text.replace("\0", "")):
         return load(os.fspath(text)) if "\n" not in text else load(text)
     if _kind(text) not in _MADE:

@@ -117,7 +117,7 @@ def dragonfly(*, groups: int, routers: int, gpus: int, links: int) -> Document:
     for group in range(groups):
         for other in range(group + 1, groups):
             here = group * routers + (other - group - 1) // links
-            there = other * routers + (group - other - 1) % groups // links
-            edges.append(edge(f"router[{here}]", f"router[{there}]", "link"))
+            peer = other * routers + (group - other - 1) % groups // links
+            edges.append(edge(f"router[{here}]", f"router[{peer}]", "link"))
     switches = (component("router", groups * routers, "switch"),)
     return _box("dragonfly", groups * routers * gpus, edges, switches)

@@ -10,6 +10,7 @@ import numpy as np
 from astranb.core.errors import InputError
 
 from .graph import NodeGraph
+from .names import ambiguous, find_nodes, is_link, link_ends, one_node, spelled
 
 __all__ = ["failed_edges"]
 
@@ -22,7 +23,7 @@ def failed_edges(graph: NodeGraph, paths: Iterable[str]) -> list[dict[str, Any]]
     graph : NodeGraph
     paths : iterable of str
         ``A->B`` (all lanes between two nodes, in both directions), ``A->B#k`` (one lane of them) or
-        ``A`` (all links of a node); ``gpu[3]`` is short for the name of rank 3.
+        ``A`` (all links of a node); names as :func:`.names.find_nodes` reads them.
 
     Returns
     -------
@@ -42,9 +43,9 @@ def failed_edges(graph: NodeGraph, paths: Iterable[str]) -> list[dict[str, Any]]
     """
     lanes: dict[tuple[int, int], set[int] | None] = {}  # of each pair of nodes; None: all
     for path in paths:
-        first, arrow, second = graph.full(path).partition("->")
-        if not arrow:
-            node = graph.index(first.strip())
+        name = spelled(path, graph)
+        if not is_link(graph, name):
+            node = one_node(graph, name)
             others = {
                 *graph.edges.b[graph.edges.a == node].tolist(),
                 *graph.edges.a[graph.edges.b == node].tolist(),
@@ -53,14 +54,17 @@ def failed_edges(graph: NodeGraph, paths: Iterable[str]) -> list[dict[str, Any]]
                 raise InputError(f"{path!r} has no link", where=graph.title)
             lanes |= {_pair(node, other): None for other in others}
             continue
-        second, _, number = second.partition("#")
-        pair = _pair(graph.index(first.strip()), graph.index(second.strip()))
-        rows = np.flatnonzero(
-            (np.minimum(graph.edges.a, graph.edges.b) == pair[0])
-            & (np.maximum(graph.edges.a, graph.edges.b) == pair[1])
-        )
-        if not len(rows):
+        first, second, number = link_ends(graph, name)
+        one, other = (find_nodes(graph, end, allow_ambiguous=True) for end in (first, second))
+        a, b = graph.edges.a, graph.edges.b
+        rows = np.flatnonzero((np.isin(a, one) & np.isin(b, other)) | (np.isin(b, one) & np.isin(a, other)))
+        pairs = {_pair(int(a[row]), int(b[row])) for row in rows}
+        if not pairs:
             raise _no_link(path, graph, "write A->B, A->B#k or a node")
+        if len(pairs) > 1:
+            some = [f"{graph.name(a)}->{graph.name(b)}" for a, b in sorted(pairs)[:3]]
+            raise ambiguous(path, some, len(pairs))
+        pair = pairs.pop()
         if not number:
             lanes[pair] = None
             continue

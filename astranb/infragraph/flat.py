@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from astranb.core.arrays import connected
+from astranb.core.plural import plural
 
 from .graph import NodeGraph
 from .plan import NodeKind
@@ -118,7 +119,7 @@ class FlatNetwork:
             return self
         made = self._given_routers(sorted({host for pair in direct for host in pair}))
         count = made.switches - self.switches
-        remark = f"{count:,} GPUs with links to other GPUs have a switch each, which forwards for them"
+        remark = f"{plural(count, 'GPU')} with links to other GPUs: a switch each, which forwards for them"
         return replace(made, remarks=(*made.remarks, remark))
 
     def every_router(self) -> FlatNetwork:
@@ -235,12 +236,12 @@ def flattened(graph: NodeGraph, *, without: I64 | None = None) -> FlatNetwork:
     place = {node: number for number, node in enumerate(order)}
     differ = int(np.not_equal(*graph.edges["bandwidth_Bps"])[kept].sum())
     remarks = [
-        f"{joined:,} ports, NICs, slots and CPUs with two links are a part of the link" if joined else "",
-        f"{removed:,} nodes at the end of one link, which carry nothing between GPUs, are left out"
-        if removed
+        f"part of a link: {plural(joined, 'node')} (port, NIC, slot or CPU) with two links" if joined else "",
+        f"left out: {plural(removed, 'node')} at the end of one link, between no GPUs" if removed else "",
+        f"{plural(differ, 'link')} with two bandwidths: the smaller one" if differ else "",
+        f"left out: {plural(through_cpus, 'link')} of hosts' CPUs, which no GPU needs"
+        if through_cpus
         else "",
-        f"{differ:,} links have two bandwidths: the smaller one" if differ else "",
-        f"{through_cpus:,} links of hosts' CPUs, which no GPU needs, are left out" if through_cpus else "",
     ]
     return FlatNetwork(
         graph.title,
@@ -306,7 +307,7 @@ def fabric_of(graph: NodeGraph) -> FlatNetwork:
         needed |= _edges_out(gpu, near, outside, taken)
     left = np.array([n for n in np.flatnonzero(inside).tolist() if n not in needed], np.int64)
     network = flattened(graph, without=left)
-    remark = f"{len(left):,} links inside servers (NVLink, PCIe) are left out: hosts have one link"
+    remark = f"left out: {plural(len(left), 'link')} inside servers (NVLink, PCIe); hosts have one link"
     return replace(network, remarks=(*network.remarks, remark))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 
 from astranb.core.arrays import connected
 from astranb.core.errors import InputError
+from astranb.core.plural import plural
 
 from .annotate import Annotations, locate
 from .plan import Device, ExpansionPlan, NodeKind
@@ -162,7 +162,9 @@ class NodeGraph:
         return len(self.nodes)
 
     def __repr__(self) -> str:
-        counts = f"{len(self):,} nodes, {len(self.edges):,} edges, {len(self.gpus):,} GPUs"
+        counts = (
+            f"{plural(len(self), 'node')}, {plural(len(self.edges), 'edge')}, {plural(len(self.gpus), 'GPU')}"
+        )
         return f"<NodeGraph {self.title!r}: {counts}>"
 
     @cached_property
@@ -256,22 +258,6 @@ class NodeGraph:
                 f"{name!r} names more than one node", where=self.title, hint="give the full name"
             )
         return int(blocks.first.nodes()[0])
-
-    def full(self, path: str) -> str:
-        """Replace ``gpu[3]`` by the full name of rank 3, at both ends of a link.
-
-        Raises
-        ------
-        InputError
-            There is no such rank.
-        """
-
-        def name(match: re.Match[str]) -> str:
-            if int(match[1]) >= len(self.gpus):
-                raise InputError(f"unknown {match[0]}", hint=f"ranks are 0 to {len(self.gpus) - 1}")
-            return self.name(int(self.gpus[int(match[1])]))
-
-        return "->".join(re.sub(r"^gpu\[(\d+)\](?=#|$)", name, end.strip()) for end in path.split("->", 1))
 
     def select(self, identifier: str) -> I64:
         """Find all nodes that an annotation identifier names: int64, in its order."""

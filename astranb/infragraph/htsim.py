@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from astranb.core.errors import InputError, near
+from astranb.core.plural import plural
 
 from .flat import FlatLink, FlatNetwork
 
@@ -356,7 +357,9 @@ class _Clos:
         latency = max(link.latency_ps for links in groups for link in links)
         other = sum(link.latency_ps != latency for links in groups for link in links)
         if other:
-            self.remarks.append(f"{other:,} links up from {what} have a smaller latency: the largest one")
+            self.remarks.append(
+                f"{plural(other, 'link')} up from {what} with a smaller latency: the largest one"
+            )
         if latency % 1000 or latency == 0:
             ns = max(1, (latency + 500) // 1000)
             self.remarks.append(

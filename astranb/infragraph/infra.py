@@ -19,6 +19,7 @@ from astranb.core.document import DocumentSource, Place, form_of
 from astranb.core.errors import InputWarning
 from astranb.core.extras import needs_extra
 from astranb.core.files import whole_file
+from astranb.core.plural import plural
 from astranb.hardware import GPU_FILES, is_file_name, read_gpu
 
 from .annotate import Annotations, read_annotations
@@ -258,7 +259,7 @@ class Infra:
                 b=edges.b[up].astype(np.int32),
                 link=edges.link[up].astype(np.int32),
                 lanes=values.lanes[up].astype(np.int32),
-                values={column: both[:, up] for column, both in values.values.items()},
+                values={column: column_values[:, up] for column, column_values in values.values.items()},
             ),
             gpus=gpus.astype(np.int32),
             links=tuple(
@@ -357,7 +358,7 @@ class Infra:
         alone = np.flatnonzero(graph.degree() == 0)
         if len(alone) and len(graph) > 1:
             some = ", ".join(graph.name(int(n)) for n in alone[:4]) + (", …" if len(alone) > 4 else "")
-            found.append(f"{len(alone):,} nodes have no edge: {some}")
+            found.append(f"{plural(len(alone), 'node has', 'nodes have')} no edge: {some}")
         count, label = graph.connected_components(), graph.component_labels
         if count > 1:
             found.append(f"the nodes fall into {count:,} parts that cannot reach one another")
@@ -367,7 +368,9 @@ class Infra:
             found.append("no GPU: a GPU is a component with choice: xpu")
         pairs = len(graph.edges) - len(graph.simple_edges()[0])
         if pairs:
-            found.append(f"{pairs:,} pairs have a second link; the upstream package keeps only the last")
+            found.append(
+                f"{plural(pairs, 'pair')} with a second link; the upstream package keeps only the last"
+            )
         names = dict.fromkeys([*made.instances, *(c.name for _, c in made.components)])
         found += [
             f"name {n!r} contains brackets, which also mark slices" for n in names if set("[]") & set(n)
@@ -403,7 +406,7 @@ class Infra:
 
     def __repr__(self) -> str:
         gpus = sum(i.count * i.device.gpus for i in self._plan.instances.values())
-        return f"<Infra {self.name!r}: {self._plan.nodes:,} nodes, {gpus:,} GPUs>"
+        return f"<Infra {self.name!r}: {plural(self._plan.nodes, 'node')}, {plural(gpus, 'GPU')}>"
 
     def _repr_html_(self) -> str:
         declared = self.summary()

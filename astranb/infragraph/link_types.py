@@ -164,10 +164,12 @@ _GPU_NVLINK: _Near = (
     (re.compile(r"p100|dgx-?1"), "nvlink1"),
 )
 _GPU_PCIE: _Near = (
-    (re.compile(r"gb[23]00|b[123]00|h[128]00|h20|mi300|mi325"), "pcie5"),
-    (re.compile(r"a[18]00|mi[12]"), "pcie4"),
+    (re.compile(r"gb[23]00|b[123]00|h[128]00|h20|mi300|mi3[25]|rtx ?pro"), "pcie5"),
+    (re.compile(r"a[18]00|mi[12]|l40"), "pcie4"),
     (re.compile(r"v100|p100|dgx-?[12]"), "pcie3"),
 )
+_GPU_XGMI: _Near = ((re.compile(r"mi35\d"), "xgmi-mi350"),)
+_BY_GPU: Final = {"nvlink": _GPU_NVLINK, "pcie": _GPU_PCIE, "xgmi": _GPU_XGMI}
 _ALONE = re.compile(r"pcie|gh200|[pv]100")
 """GPUs of cards, and those that are connected in several ways: by a mesh, by NVSwitches or not at all."""
 # Matched against a name in lower case without spaces, dashes and underscores; first come, first served.
@@ -264,7 +266,7 @@ def between_gpus(gpu: str) -> LinkType | None:
         return None
     found = next((found for pattern, found in _GPU_NVLINK if pattern.search(name)), "")
     if not found and re.search(r"mi[23]\d\d", name):
-        found = "xgmi"
+        found = next((found for pattern, found in _GPU_XGMI if pattern.search(name)), "xgmi")
     return LINK_TYPES.get(found)
 
 
@@ -274,14 +276,16 @@ def _generation(family: str, number: str, context: tuple[str, ...]) -> tuple[Lin
         return LINK_TYPES[f"ib-{rate}"], "" if number else "the rate is not specified"
     if family == "eth":
         return LINK_TYPES[f"eth{number or 100}"], "" if number else "the rate is not specified"
-    if family not in {"nvlink", "pcie"}:
+    if family not in _BY_GPU:
         return LINK_TYPES[family], ""
     if number:
         return LINK_TYPES[family + number], ""
-    for pattern, found in _GPU_NVLINK if family == "nvlink" else _GPU_PCIE:
+    for pattern, found in _BY_GPU[family]:
         for text in context:
             if match := _first_match(pattern, text):
                 return LINK_TYPES[found], f"{match} is near"
+    if family == "xgmi":
+        return LINK_TYPES["xgmi"], ""
     return LINK_TYPES["nvlink4" if family == "nvlink" else "pcie5"], "the generation is not specified"
 
 

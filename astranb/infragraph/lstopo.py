@@ -209,7 +209,7 @@ def _numbers(tag: Tag, name: str, pattern: re.Pattern[str]) -> list[int]:
 def _wire(a: DetectedPart, b: DetectedPart, family: str, rate: int) -> tuple[DetectedLink, int]:
     """The type of a link with a rate in MB/s, and its number of lanes."""
     known, _ = recognise(family, "", f"{a.model} {b.model}".lower())
-    lane = known.number(BANDWIDTH) // 10**6
-    if rate % lane == 0 and rate // lane <= 64:
-        return DetectedLink(known.name, lane * 10**6, known.source(BANDWIDTH)), rate // lane
+    lanes, rest = divmod(rate * 10**6, known.number(BANDWIDTH))
+    if not rest and lanes <= 64:
+        return DetectedLink.of_type(known), lanes
     return DetectedLink(f"{family} at {rate} MBps", rate * 10**6, "as found"), 1

@@ -11,6 +11,7 @@ import re
 from decimal import Decimal
 
 from astranb.core.errors import InputError
+from astranb.core.plural import plural
 from astranb.core.xml import Tag
 
 from .detected import DetectedLink, DetectedPart, DetectedServer, PcieSlot, is_gpu
@@ -157,7 +158,7 @@ class NcclReader:
         self.machine.parts += switches.values()
         for target, count in missing.items():
             self.machine.notes.append(
-                f"{count} NVLinks to {target[:40] or 'nothing'}, which is not in the file, are left out"
+                f"left out: {plural(count, 'NVLink')} to {target[:40] or 'nothing'}, which is not in the file"
             )
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from astranb.core.errors import InputError, near
+from astranb.core.plural import plural
 from astranb.core.units import time_ps
 
 from .flat import FlatLink, FlatNetwork
@@ -167,18 +168,18 @@ def read_ns3(text: str, file: str) -> FlatNetwork:
         links.append(FlatLink(place[a], place[b], rate, ps))
     remarks = []
     if faulty:
-        remarks.append(f"{faulty:,} links have an error rate, which is left out")
+        remarks.append(f"{plural(faulty, 'link has', 'links have')} an error rate, which is left out")
     further = words.links_left
     if further:
         which = "third" if edge is None else "fourth"
         raise InputError(
-            f"{count:,} links are announced, and {count + further:,} follow",
+            f"{plural(count, 'link is', 'links are')} announced, and {count + further:,} follow",
             where=f"{file}:1",
             hint=f"write {count + further} as the {which} number, or remove lines",
         )
     _check_nodes(links, nodes, named, len(hosts), edge, file)
     if words.rest:
-        remarks.append(f"from line {words.rest} on nothing is read: the file has {count:,} links")
+        remarks.append(f"from line {words.rest} on nothing is read: the file has {plural(count, 'link')}")
     names = tuple(str(node) for node in (*hosts, *ids))
     return FlatNetwork(Path(file).stem, names, len(hosts), (0,) * nodes, tuple(links), tuple(remarks))
 

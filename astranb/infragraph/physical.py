@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from astranb.core.document import DocumentSource
 from astranb.core.errors import InputError
+from astranb.core.plural import plural
 from astranb.core.units import format_time
 
 from .annotate import Annotations, Note
@@ -193,7 +194,8 @@ class Physical:
                 split = [max(1, lanes // n + (k < lanes % n)) for k in range(n)]
                 shown = ", ".join(map(str, split[:8])) + (", …" if n > 8 else "") + limited
                 self.assumed.append(
-                    f"lanes of {name} on {np.sum(count == n):,} GPUs: {lanes} shared out over {n} edges "
+                    f"lanes of {name} on {plural(np.sum(count == n), 'GPU')}: "
+                    f"{lanes} shared out over {plural(n, 'edge')} "
                     f"as {shown} ({self.rows[same[0]].type.source(BANDWIDTH)})"
                 )
 
@@ -220,10 +222,12 @@ class Physical:
                     source = row.type.source(one)
                     counted[f"{one.words} of {row.name!r}{one.where}: {value} ({taken}; {source})"] += open_
                 elif one.name == BANDWIDTH.name and row.in_transfers:
-                    width = f"{row.lanes} lanes" if row.lanes else "16 lanes, as nothing else is specified,"
+                    width = (
+                        plural(row.lanes, "lane") if row.lanes else "16 lanes, as nothing else is specified,"
+                    )
                     text = f"width of {row.name!r}: {width} with the encoding of that PCIe generation"
                     counted[text] += open_
-        self.assumed += [f"{text}, {number:,} edges" for text, number in counted.items() if number]
+        self.assumed += [f"{text}, {plural(number, 'edge')}" for text, number in counted.items() if number]
 
     def _open(self, one: LinkProperty) -> Ints:
         """Count the edges of each link row that have the value of their row or type."""
@@ -320,11 +324,11 @@ def _contexts(plan: ExpansionPlan, annotations: Annotations) -> Callable[[str], 
 
     @cache
     def around(scope: str) -> tuple[str, str]:
-        words = [scope]
+        texts = [scope]
         if device := plan.devices.get(scope):
-            words += [device.description, *(f"{c.name} {c.description}" for c in device.components.values())]
-            words += instances.get(scope, [])
-        return " ".join(words).lower(), profiles
+            texts += [device.description, *(f"{c.name} {c.description}" for c in device.components.values())]
+            texts += instances.get(scope, [])
+        return " ".join(texts).lower(), profiles
 
     return around
 
@@ -392,7 +396,7 @@ def forward_latencies(
         if ps and count:
             name = plan.components[row][1].name
             counted[f"forwarding latency of {label} {name!r}: {format_time(ps)} ({source})"] += count
-    return forward, [f"{text}, {count:,} nodes" for text, count in counted.items()]
+    return forward, [f"{text}, {plural(count, 'node')}" for text, count in counted.items()]
 
 
 def rank_order(gpus: Ints, annotations: Annotations, names: Any) -> Ints:

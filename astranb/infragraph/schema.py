@@ -205,8 +205,8 @@ class _Checker:
 
 
 def _kind(value: Any) -> str:
-    words = {dict: "a mapping", list: "a list", type(None): "nothing"}
-    return words.get(type(value)) or f"{str(value)[:40]!r}"
+    names = {dict: "a mapping", list: "a list", type(None): "nothing"}
+    return names.get(type(value)) or f"{str(value)[:40]!r}"
 
 
 def _article(shape: str) -> str:

@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 from astranb.core.document import read_document
 from astranb.hardware import FOLDER, check_header, number_field, read_section, text_field
 
+from .network_types import NETWORK_TYPES
+
 __all__ = [
     "NOTES",
     "SERVERS",
@@ -151,42 +153,53 @@ def _dgx_h100(
     nvlink: str = "nvlink_4",
     cpu: str = "Intel Xeon Platinum 8480C",
     nvswitches: int = 4,
+    nic: str = "cx7",
 ) -> Document:
     edges = [edge("cpu", "cpu", "cpu_fabric"), edge("nvsw", "xpu", "xpu_fabric")]
     edges += [edge("cpu[0]", "pciesl[0:4]", "pcie"), edge("cpu[1]", "pciesl[4:8]", "pcie")]
     edges += [edge("cpu", "pciesw[0:2]", "pcie", "one2one"), edge("cpu[0]", "pciesw[2]", "pcie", "one2one")]
     edges += [edge("nvsw", "pciesw[2]", "pcie"), edge("pciesl", "xpu", "pcie", "one2one")]
-    edges += [edge("pciesl", "cx7", "pcie", "one2one")]
-    parts = _dgx_components(cpu, gpu, 8, nvswitches, 3, 8, "cx7")
+    edges += [edge("pciesl", nic, "pcie", "one2one")]
+    parts = _dgx_components(cpu, gpu, 8, nvswitches, 3, 8, nic)
     return _device(name, text, parts, _dgx_links("upi", nvlink, "Gen5"), edges)
 
 
-def _gb200(name: str, text: str, trays: int) -> Document:
+def _grace(name: str, text: str, trays: int, nic: str = "cx7") -> Document:
     """Compute trays of 2 Grace and 4 Blackwell, all on the 18 NVSwitches of a rack."""
     edges = [edge("xpu", "nvsw", "xpu_fabric")]
     edges += [edge(f"cpu[{2 * t}]", f"cpu[{2 * t + 1}]", "cpu_fabric", "one2one") for t in range(trays)]
     for c in range(2 * trays):
         pair = f"[{2 * c}:{2 * c + 2}]"
         edges += [edge(f"cpu[{c}]", f"pciesl{pair}", "pcie"), edge(f"cpu[{c}]", f"xpu{pair}", "c2c_link")]
-    edges += [edge("pciesl", "cx7", "pcie", "one2one")]
-    parts = _dgx_components("NVIDIA Grace", "NVIDIA Blackwell", 4 * trays, 18, 0, 4 * trays, "cx7")
+    edges += [edge("pciesl", nic, "pcie", "one2one")]
+    parts = _dgx_components("NVIDIA Grace", "NVIDIA Blackwell", 4 * trays, 18, 0, 4 * trays, nic)
     parts[0]["count"] = 2 * trays
     links = [*_dgx_links("nvlink_c2c", "nvlink_5", "Gen5"), link("c2c_link", "nvlink_c2c")]
     return _device(name, text, parts, links, edges)
 
 
-def _dgx_gb200() -> Document:
-    return _gb200("dgx_gb200", "NVIDIA GB200 compute tray with the NVSwitches of its rack", 1)
+def _tray(chip: str, nic: str) -> Document:
+    name = f"dgx_{chip}"
+    return _grace(name, f"NVIDIA {chip.upper()} compute tray with the NVSwitches of its rack", 1, nic)
 
 
-def _gb200_nvl72(trays: int = 18) -> Document:
-    return _gb200("gb200_nvl72", f"NVIDIA GB200 NVL72: {trays} compute trays, one NVLink domain", trays)
+def _rack(chip: str, nic: str, trays: int = 18) -> Document:
+    text = f"NVIDIA {chip.upper()} NVL72: {trays} compute trays, one NVLink domain"
+    return _grace(f"{chip}_nvl72", text, trays, nic)
 
 
 def _hgx_h100(
-    name: str, text: str, cpu: str, sockets: str, nic: str, switches: int, nics: int, host_pcie: str = "Gen5"
+    name: str,
+    text: str,
+    cpu: str,
+    sockets: str,
+    nic: str,
+    switches: int,
+    nics: int,
+    host_pcie: str = "Gen5",
+    gpu: str = "NVIDIA H100 SXM5",
 ) -> Document:
-    """An HGX H100 board whose 8 GPUs and ``nics`` NICs are shared out over PCIe switches."""
+    """An HGX H100 or H200 board whose 8 GPUs and ``nics`` NICs are shared out over PCIe switches."""
     edges = [edge("cpu", "cpu", "cpu_fabric"), edge("xpu", "nvsw", "xpu_fabric")]
     for s in range(switches):
         edges += [edge(f"pciesw[{s}]", f"cpu[{2 * s // switches}]", "host_pcie")]
@@ -196,7 +209,7 @@ def _hgx_h100(
         ]
     parts = [
         component("cpu", 2, "cpu", cpu),
-        component("xpu", 8, "xpu", "NVIDIA H100 SXM5"),
+        component("xpu", 8, "xpu", gpu),
         component("nvsw", 4, "switch", "NVIDIA NVSwitch"),
         component("pciesw", switches, "switch", "PCI Express switch"),
         component("nic", nics, "nic", nic),
@@ -205,7 +218,8 @@ def _hgx_h100(
     return _device(name, text, parts, links, edges)
 
 
-def _mi300x() -> Document:
+def _instinct(gpu: str) -> Document:
+    """A platform of eight OAM that are fully connected."""
     edges = [edge("cpu", "cpu", "qpi"), edge("xpu", "xpu", "infinity_fabric")]
     for s in range(4):
         pair = f"[{2 * s}:{2 * s + 2}]"
@@ -215,7 +229,7 @@ def _mi300x() -> Document:
     edges += [edge("cpu[0]", "lom", "pcie"), edge("cpu[0]", "bmc", "pcie")]
     parts = [
         component("cpu", 2, "cpu", "Host CPU"),
-        component("xpu", 8, "xpu", "AMD Instinct MI300X OAM"),
+        component("xpu", 8, "xpu", f"AMD Instinct {gpu} OAM"),
         component("pciesw", 4, "switch", "PCI Express switch"),
         component("nic", 8, "nic", "400G NIC"),
         component("frontend_nic", 2, "custom", "Front-end NIC", "front_end_nic"),
@@ -228,7 +242,25 @@ def _mi300x() -> Document:
         link("infinity_fabric", "xGMI"),
         link("pcie", "PCI Express Gen5 x16"),
     ]
-    return _device("mi300x", "AMD Instinct MI300X platform", parts, links, edges)
+    return _device(gpu.lower(), f"AMD Instinct {gpu} platform", parts, links, edges)
+
+
+def _cards(name: str, gpu: str, pcie: str) -> Document:
+    """Eight cards without NVLink: two and a NIC behind each of four PCIe switches, two switches a socket."""
+    edges = [edge("cpu", "cpu", "cpu_fabric")]
+    for s in range(4):
+        edges += [edge(f"pciesw[{s}]", f"cpu[{s // 2}]", "pcie")]
+        edges += [
+            edge(f"pciesw[{s}]", f"{part}", "pcie") for part in (f"xpu[{2 * s}:{2 * s + 2}]", f"nic[{s}]")
+        ]
+    parts = [
+        component("cpu", 2, "cpu", "Host CPU"),
+        component("xpu", 8, "xpu", f"NVIDIA {gpu}"),
+        component("pciesw", 4, "switch", "PCI Express switch"),
+        component("nic", 4, "nic", "400G NIC"),
+    ]
+    links = [link("cpu_fabric", "upi"), link("pcie", f"PCI Express {pcie} x16")]
+    return _device(name, f"A server of 8 NVIDIA {gpu}", parts, links, edges)
 
 
 def _xe9680() -> Document:
@@ -299,7 +331,7 @@ class HostNumbers:
     ----------
     title : str
     network : str
-        Of its NICs: ``"ethernet"`` or ``"infiniband"``.
+        Of its NICs: a kind of :data:`NETWORK_TYPES`, as ``"infiniband"``.
     nic_Bps : int
         Of each NIC that joins it to others, in one direction; 0: it has none.
     trays : int
@@ -318,15 +350,13 @@ class Server(NamedTuple):
     build: Callable[..., Document]
     numbers: HostNumbers
 
-    @property
-    def nic_gigabits(self) -> int:
-        """Gbps of each NIC that joins it to others; 0: it has none."""
-        return self.numbers.nic_Bps * 8 // 10**9
-
 
 _h20 = partial(_dgx_h100, "dgx_h20", "NVIDIA HGX H20, with the host of a DGX", "NVIDIA H20 SXM5")
 _dgx_b200 = partial(
     _dgx_h100, "dgx_b200", "NVIDIA DGX B200", "NVIDIA B200 SXM6", "nvlink_5", "Intel Xeon Platinum 8570", 2
+)
+_dgx_b300 = partial(
+    _dgx_h100, "dgx_b300", "NVIDIA DGX B300", "NVIDIA B300 SXM6", "nvlink_5", "Intel Xeon 6776P", 2, "cx8"
 )
 _h800 = partial(
     _dgx_h100, "dgx_h800", "NVIDIA HGX H800, with the host of a DGX", "NVIDIA H800 SXM5", "nvlink"
@@ -339,6 +369,18 @@ _ndv5 = partial(
 )
 _a3 = partial(_hgx_h100, cpu="Intel Xeon Platinum 8481C", sockets="upi", nic="Google virtual NIC")
 
+_a3_ultra = partial(
+    _hgx_h100,
+    "a3_ultra_h200",
+    "Google Cloud a3-ultragpu-8g",
+    cpu="Intel Xeon Platinum 8581C",
+    sockets="upi",
+    nic="NVIDIA ConnectX-7",
+    switches=8,
+    nics=8,
+    gpu="NVIDIA H200 SXM5",
+)
+
 _BUILD: dict[str, Callable[..., Document]] = {
     "dgx-1": _dgx_1,
     "dgx-2": _dgx_2,
@@ -347,13 +389,19 @@ _BUILD: dict[str, Callable[..., Document]] = {
     "dgx-h20": _h20,
     "dgx-h800": _h800,
     "dgx-b200": _dgx_b200,
-    "dgx-gb200": _dgx_gb200,
-    "gb200-nvl72": _gb200_nvl72,
+    "dgx-b300": _dgx_b300,
+    "dgx-gb200": partial(_tray, "gb200", "cx7"),
+    "gb200-nvl72": partial(_rack, "gb200", "cx7"),
+    "dgx-gb300": partial(_tray, "gb300", "cx8"),
+    "gb300-nvl72": partial(_rack, "gb300", "cx8"),
     "p5": _p5,
     "ndv5": _ndv5,
     "a3-mega": partial(_a3, "a3_mega_h100", "Google Cloud a3-megagpu-8g", switches=8, nics=8),
     "a3-high": partial(_a3, "a3_high_h100", "Google Cloud a3-highgpu-8g", switches=4, nics=4),
-    "mi300x": _mi300x,
+    "a3-ultra": _a3_ultra,
+    **{gpu.lower(): partial(_instinct, gpu) for gpu in ("MI300X", "MI325X", "MI350X", "MI355X")},
+    "l40s": partial(_cards, "l40s", "L40S", "Gen4"),
+    "rtxpro6000": partial(_cards, "rtxpro6000", "RTX PRO 6000 Blackwell Server Edition", "Gen5"),
     "xe9680": _xe9680,
 }
 
@@ -371,7 +419,7 @@ def read_hosts(path: str | Path) -> dict[str, HostNumbers]:
     names = [name for name in root.value if name not in ("format", "version")]
     for name in names:
         if "network" in root.get(name).value:
-            root.get(name).get("network").choice(("ethernet", "infiniband"))
+            root.get(name).get("network").choice(NETWORK_TYPES)
     return {name: HostNumbers(**read_section(root.get(name), HostNumbers).values) for name in names}
 
 
@@ -402,9 +450,17 @@ NOTES: dict[str, tuple[str, ...]] = {
     "gb200-nvl72": (
         "a link of each GPU to each of 18 NVSwitches, 4 NICs of 400 Gbps a tray (DGX GB200 user guide)",
     ),
+    "dgx-b300": (
+        "2 NVSwitches, 18 links a GPU, 8 ConnectX-8 of 800 Gbps, Xeon 6776P (NVIDIA DGX B300 data sheet)",
+        "host as in a DGX H100",
+    ),
+    "gb300-nvl72": ("as a GB200 NVL72, with NICs of 800 Gbps (NVIDIA GB300 NVL72 data sheet)",),
+    "l40s": ("assumed: 2 GPUs and a NIC behind each PCIe switch, 2 switches a socket",),
+    "rtxpro6000": ("assumed: 2 GPUs and a NIC behind each PCIe switch, 2 switches a socket",),
     "p5": (
         "PCIe: a GPU and 4 NICs behind each switch (aws/aws-ofi-nccl @8807ce1, topology/p5.48xl-topo.xml)",
-        "32 network cards of 100 Gbps each (Amazon EC2 user guide, EFA on P5); SRD itself is not modelled",
+        "32 network cards of 100 Gbps each (Amazon EC2 user guide, EFA on P5)",
+        "of SRD and the plug-in a latency is modelled",
     ),
     "ndv5": (
         "PCIe: a GPU and a NIC behind each bridge (Azure/azhpc-images @6db46df, topology/ndv5-topo.xml)",
@@ -413,12 +469,16 @@ NOTES: dict[str, tuple[str, ...]] = {
     "a3-mega": (
         "8 of 9 NICs of 200 Gbps are for GPUs (Google Cloud documentation, GPU network bandwidth)",
         "assumed: a GPU and a NIC behind each PCIe switch",
-        "what the host does for GPUDirect-TCPXO takes no time",
+        "of what the host does for GPUDirect-TCPXO a latency is modelled",
     ),
     "a3-high": (
         "4 of 5 NICs of 200 Gbps are for GPUs (Google Cloud documentation, GPU network bandwidth)",
         "assumed: 2 GPUs and a NIC behind each PCIe switch",
         "what the host does for GPUDirect-TCPX takes no time",
+    ),
+    "a3-ultra": (
+        "8 ConnectX-7 of 400 Gbps for GPUs (Google Cloud documentation, GPU network bandwidth)",
+        "assumed: a GPU and a NIC behind each PCIe switch",
     ),
     "dgx-gb200": ("corrected: GPUs reach NVSwitches by NVLink 5; the infragraph package has NVLink-C2C",),
     "xe9680": ("corrected: the disks are of type nvme; the infragraph package gives them no type",),

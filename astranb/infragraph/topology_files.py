@@ -152,7 +152,7 @@ def htsim_topology(graph: NodeGraph) -> tuple[str, list[int], list[str]]:
     return text, htsim_hosts(network), remarks
 
 
-def write_topology(infra: Infra, path: str | Path, name: str | None = None) -> list[str]:
+def write_topology(infra: Infra, path: str | Path, *, name: str | None = None) -> list[str]:
     """Write the topology file of a packet simulator.
 
     Parameters
@@ -181,7 +181,7 @@ def write_topology(infra: Infra, path: str | Path, name: str | None = None) -> l
     ...     load(Path(folder, "four.topo"))
     <Infra 'four': 44 nodes, 32 GPUs>
     >>> remarks[-1]
-    '192 links inside servers (NVLink, PCIe) are left out: hosts have one link'
+    'left out: 192 links inside servers (NVLink, PCIe); hosts have one link'
     """
     form = topology_format(name, Path(path))
     if form is None:

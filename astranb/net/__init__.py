@@ -35,6 +35,10 @@ if TYPE_CHECKING:
     from .cost import fabric_cost_dollars as fabric_cost_dollars
     from .dimension_links import DimensionLinks as DimensionLinks
     from .dimension_links import links_of_dimensions as links_of_dimensions
+    from .dimension_values import ForAll as ForAll
+    from .dimension_values import PerDimension as PerDimension
+    from .dimension_values import per_dimension as per_dimension
+    from .dimension_values import repeat_values as repeat_values
     from .fabric import Fabric as Fabric
     from .fabric import compile_fabric as compile_fabric
     from .link import INJECTS as INJECTS

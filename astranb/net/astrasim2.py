@@ -65,9 +65,9 @@ DIMENSION = np.dtype(
 )
 """One dimension of the network; the first is the one whose neighbours have neighbouring ranks."""
 
-SERVER = np.dtype([("busy", "i8"), ("head", "i8"), ("tail", "i8"), ("free_ns", "f8")])
-"""One directed link with congestion: whether it sends, which messages wait, and, where nodes cut through,
-when it has sent the bytes of those that do not."""
+SERVER = np.dtype([("busy", "i8"), ("head", "i8"), ("tail", "i8"), ("free_ns", "f8"), ("turn", "i8")])
+"""One directed link with congestion: whether it sends, which messages wait, where nodes cut through when it
+has sent the bytes of those that do not, and the turn of what it has sent last."""
 
 DOWN: Final = 2
 """Added to ``busy``: 1 where a link sends; whatever is not 0 takes in nothing."""
@@ -92,6 +92,7 @@ MESSAGE_ROUTE = np.dtype(
         ("into_narrow", "i8"),
         ("narrow_hop", "i8"),  # the first of the narrowest links, in the list of links
         ("last_narrow_hop", "i8"),
+        ("shared", "i8"),  # 1: messages of others take some of its links, too
     ]
 )
 """A route from an NPU to another over links of an infrastructure."""

@@ -230,11 +230,11 @@ class Boxes:
     def _layouts(self) -> dict[int, tuple[int, _InsideOfBox]]:
         """The first node of each box, and its inside; boxes that are alike share it."""
         source, target = self._links.source, self._links.target
-        both = np.maximum(self.of, self._owner)
-        rows = np.flatnonzero((both[source] >= 0) & (both[source] == both[target]))
-        rows = rows[np.argsort(both[source[rows]], kind="stable")]
+        box_of = np.maximum(self.of, self._owner)
+        rows = np.flatnonzero((box_of[source] >= 0) & (box_of[source] == box_of[target]))
+        rows = rows[np.argsort(box_of[source[rows]], kind="stable")]
         links = np.stack([source[rows], target[rows], self._links.price[rows]])
-        inside = _grouped(both[source[rows]])
+        inside = _grouped(box_of[source[rows]])
         gpus = self._gpus[self.of[self._gpus] >= 0]
         gpus = gpus[np.argsort(self.of[gpus], kind="stable")]
         of_box = _grouped(self.of[gpus])

@@ -113,23 +113,23 @@ class DimensionLinks:
         for dim, (kind, stride, nodes) in enumerate(
             zip(self._kinds, self._strides, self._nodes, strict=True)
         ):
-            first, here, there = self.first[dim], at // stride % nodes, dst // stride % nodes
-            some = np.flatnonzero(here != there)
+            first, here, destination = self.first[dim], at // stride % nodes, dst // stride % nodes
+            some = np.flatnonzero(here != destination)
             if kind == FULLY_CONNECTED:
-                found.append((some, first + at[some] * nodes + there[some], dim, 0))
+                found.append((some, first + at[some] * nodes + destination[some], dim, 0))
             elif kind == SWITCH:
-                after = at[some] + (there[some] - here[some]) * stride
+                after = at[some] + (destination[some] - here[some]) * stride
                 found += [(some, first + at[some], dim, 0), (some, first + self.npus + after, dim, 1)]
             else:
-                ahead = (there - here) % nodes
-                back = nodes - ahead < ahead if kind == RING else there < here
-                hops = np.where(back, np.where(kind == RING, nodes - ahead, here - there), ahead)
+                ahead = (destination - here) % nodes
+                back = nodes - ahead < ahead if kind == RING else destination < here
+                hops = np.where(back, np.where(kind == RING, nodes - ahead, here - destination), ahead)
                 for hop in range(int(hops[some].max(initial=0))):
                     some = some[hops[some] > hop]
                     moved = (here[some] + np.where(back[some], -hop, hop)) % nodes - here[some]
                     link = first + np.where(back[some], self.npus, 0) + at[some] + moved * stride
                     found.append((some, link, dim, hop))
-            at = at + (there - here) * stride
+            at = at + (destination - here) * stride
         message = np.concatenate([one[0] for one in found])
         link = np.concatenate([one[1] for one in found])
         place = np.concatenate([np.full(len(one[0]), one[2] * max(self._nodes) + one[3]) for one in found])
@@ -174,9 +174,9 @@ def _links(kinds: tuple[int, ...], nodes: tuple[int, ...]) -> DimensionLinks:
         strides.append(stride)
         here = rank // stride % count
         if kind == FULLY_CONNECTED:
-            there = np.tile(np.arange(count), npus)
+            peer = np.tile(np.arange(count), npus)
             source = np.repeat(rank, count)
-            target = source + (there - np.repeat(here, count)) * stride
+            target = source + (peer - np.repeat(here, count)) * stride
             real = source != target
         elif kind == SWITCH:
             origin = rank - here * stride

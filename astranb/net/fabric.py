@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby, pairwise
@@ -10,10 +10,24 @@ from typing import Final
 
 import numpy as np
 
-from astranb.core.arrays import reduce_at
+from astranb.core.arrays import offsets, ranges, reduce_at
 from astranb.core.errors import InputError
 from astranb.core.jit import Records
-from astranb.infragraph import LINK_PROPERTIES, NodeGraph, NodeKind, family
+from astranb.infragraph import (
+    ARROW,
+    LINK_PROPERTIES,
+    NodeGraph,
+    NodeKind,
+    ambiguous,
+    family,
+    find_nodes,
+    is_link,
+    is_short,
+    link_ends,
+    pattern_of,
+    short_name,
+    spelled,
+)
 
 from .boxes import BETWEEN_CPUS_PS, THROUGH_GPU_PS, joins_cpus
 from .bundles import Bundles
@@ -75,40 +89,132 @@ class Fabric:
         plain = f"{self.graph.name(source)}->{self.graph.name(target)}"
         return f"{plain}#{self.lane[link]}" if several else plain
 
+    def short_ends(self, lanes: Iterable[int]) -> tuple[str, str]:
+        """Return short names of the nodes that lanes lead from and to: ``gpu[5]`` and ``nvsw.2``."""
+        some = list(lanes)
+        source, target = (frozenset(nodes[some].tolist()) for nodes in self.ends)
+        return self._short_name(source), self._short_name(target)
+
+    def _short_name(self, nodes: frozenset[int]) -> str:
+        if nodes not in self._short_names:
+            self._short_names[nodes] = short_name(self.graph, nodes)
+        return self._short_names[nodes]
+
+    @cached_property
+    def _short_names(self) -> dict[frozenset[int], str]:
+        return {}
+
     def family(self, link: int) -> str:
         """Return a lane's technology: ``NVLink``, ``PCIe``, ``Ethernet``, ...; ``unspecified``."""
         return family(self.graph.links[int(self.graph.edges.link[self.edge[link]])].type)
 
     @property
-    def leave_nics(self) -> np.ndarray:
-        """Whether each lane leads from a NIC to the network, not to its host."""
+    def enter_nics(self) -> np.ndarray:
+        """Whether each lane leads from a host to its NIC."""
         types = np.array([link.type for link in self.graph.links] or [""])[self.graph.edges.link[self.edge]]
-        host = np.char.startswith(types, _HOST_LINKS)
-        found: np.ndarray = (self.graph.nodes.kind[self.links["src"]] == NodeKind.NIC) & ~host
+        nodes, (starts, ends) = self.graph.nodes, self.ends
+        near = np.char.startswith(types, _HOST_LINKS) | (nodes.instance[starts] == nodes.instance[ends])
+        found: np.ndarray = (nodes.kind[ends] == NodeKind.NIC) & near
         return found
 
     def find(self, name: str) -> list[int]:
-        """Return lanes by name: all lanes of ``A->B``, or lane ``A->B#k``.
+        """Return the lanes that a name stands for.
+
+        Parameters
+        ----------
+        name : str
+            ``A->B`` (all lanes) or ``A->B#k`` (one of them), each end as
+            :func:`astranb.infragraph.find_nodes` reads it: short where only one link fits
+            (``gpu[2]->nvsw.0``), or several (``gpu[*]->*``, ``host.0->leaf.1``).
 
         Raises
         ------
         InputError
-            There is no such link.
+            There is no such link, or a short name is that of several.
         """
-        plain, _, number = name.partition("#")
-        a, _, b = plain.partition("->")
+        plain = spelled(name, self.graph)
+        if not is_link(self.graph, plain):
+            raise InputError(f"unknown link {name!r:.80}", hint="write A->B or A->B#k")
+        a, b, number = link_ends(self.graph, plain)
         try:
-            src, dst = self.graph.index(a.strip()), self.graph.index(b.strip())
-        except (KeyError, InputError):
-            src = dst = -1
-        for to, lanes, _ in self.lane_table.links_from(src):
-            if to == dst and not number:
-                return lanes
-            if to == dst and number.isdigit() and int(number) < len(lanes):
-                return [lanes[int(number)]]
-        raise InputError(
-            f"unknown link {name!r}", hint="write A->B or A->B#k with names of the infrastructure"
-        )
+            src, dst = (find_nodes(self.graph, end, allow_ambiguous=True) for end in (a, b))
+        except InputError as error:
+            raise InputError(f"unknown link {name!r:.80}: {error.what}", hint=error.hint) from None
+        if len(src) == len(dst) == 1:
+            lanes = self.lane_table.lanes_of((int(src[0]), int(dst[0])))
+        else:
+            leaving = self._leaving(src)
+            lanes = leaving[np.isin(self.ends[1][leaving], dst)].tolist()
+        every = len(lanes)
+        if number:
+            lanes = [lane for lane in lanes if number in ("*", str(self.lane[lane]))]
+        if not lanes:
+            hint = f"lanes are #0 to #{every - 1}" if every else self._near(src)
+            raise InputError(f"unknown link {name!r:.80}", hint=hint)
+        pairs = self.by_ends(lanes)
+        if len(pairs) > 1 and any(
+            _joined_by_several(pairs, self.ends[at], self.ends[1 - at])
+            for at, end in enumerate((a, b))
+            if is_short(self.graph, end)
+        ):
+            raise ambiguous(name, [self.name(one[0]).partition("#")[0] for one in pairs[:3]], len(pairs))
+        return lanes
+
+    def by_ends(self, lanes: Iterable[int]) -> list[list[int]]:
+        """Return lanes in groups that join the same two nodes, in the order of their first lanes."""
+        groups: dict[tuple[int, int], list[int]] = {}
+        starts, ends = self.ends
+        for lane in lanes:
+            groups.setdefault((int(starts[lane]), int(ends[lane])), []).append(lane)
+        return list(groups.values())
+
+    def full(self, lanes: Sequence[int]) -> str:
+        """Return the name of lanes between two nodes: ``A->B`` of all, ``A->B#k`` of one of several."""
+        name = self.name(lanes[0])
+        return name if len(lanes) == 1 else name.partition("#")[0]
+
+    def _leaving(self, nodes: np.ndarray) -> np.ndarray:
+        """Return the lanes that leave some nodes, in their order."""
+        order, first = self._by_start
+        return np.sort(order[ranges(first[nodes], first[nodes + 1] - first[nodes])])
+
+    @cached_property
+    def _by_start(self) -> tuple[np.ndarray, np.ndarray]:
+        """The lanes by the nodes where they begin, and the first of each node."""
+        return np.argsort(self.ends[0], kind="stable"), offsets(self.ends[0], len(self.graph))
+
+    def exact(self, lanes: Sequence[int]) -> str:
+        """Return the name by which :meth:`find` finds exactly these lanes; empty where there is none.
+
+        Examples
+        --------
+        >>> from astranb.infragraph import blueprint
+        >>> fabric = compile_fabric(blueprint("dgx-h100").expand())
+        >>> fabric.exact(fabric.find("gpu[0]->nvsw.1")), fabric.exact(fabric.find("gpu[0]->nvsw.*"))
+        ('dgx_h100.0.xpu.0->dgx_h100.0.nvsw.1', 'dgx_h100.0.xpu.0->dgx_h100.0.nvsw.*')
+        """
+        starts, ends = (frozenset(side[list(lanes)].tolist()) for side in self.ends)
+        joined = sum(len(each) for a in starts for b, each, _ in self.lane_table.links_from(a) if b in ends)
+        if joined == len(lanes):
+            a, b = (self._pattern(nodes) for nodes in (starts, ends))
+            return f"{a}->{b}" if a and b else ""
+        return self.name(lanes[0]) if len(lanes) == 1 else ""
+
+    def _pattern(self, nodes: frozenset[int]) -> str:
+        """Return the name that stands for some nodes; empty where there is none."""
+        if nodes not in self._patterns:
+            self._patterns[nodes] = pattern_of(self.graph, sorted(nodes))
+        return self._patterns[nodes]
+
+    @cached_property
+    def _patterns(self) -> dict[frozenset[int], str]:
+        return {}
+
+    def _near(self, nodes: np.ndarray) -> str:
+        """Name links that leave some nodes: what may have been meant instead."""
+        leaving = self._leaving(nodes[:1]).tolist()
+        some = [ARROW.join(self.short_ends(one)) for one in self.by_ends(leaving)[:3]]
+        return f"for example {', '.join(some)}" if some else "write A->B or A->B#k"
 
     @property
     def per_node(self) -> int:
@@ -233,6 +339,14 @@ class Fabric:
         _, hops, links = routes_to(self.search.outgoing, cost, end, np.array([node]), THROUGH_GPU_PS)
         last = np.cumsum(hops)
         return [links[first:until].tolist() for first, until in pairwise([0, *last.tolist()])]
+
+
+def _joined_by_several(pairs: list[list[int]], these: np.ndarray, others: np.ndarray) -> bool:
+    """Return whether a node at the other end of links is joined to several of these."""
+    nodes: dict[int, set[int]] = {}
+    for lanes in pairs:
+        nodes.setdefault(int(others[lanes[0]]), set()).add(int(these[lanes[0]]))
+    return any(len(joined) > 1 for joined in nodes.values())
 
 
 def compile_fabric(graph: NodeGraph) -> Fabric:

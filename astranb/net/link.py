@@ -48,6 +48,7 @@ _ORDER: Final = (
     ("messages", "i8"),  # messages put on the wire
     ("bytes", "i8"),  # bytes put on the wire, headers included
     ("forward_ps", "i8"),  # what the node at the far end takes to pass a message on
+    ("post_ps", "i8"),  # what software takes besides until a NIC at the far end sends a request
     ("src", "i8"),  # node the link leaves
     ("dst", "i8"),  # node it reaches
     ("bandwidth_Bps", "i8"),  # of this one lane, in this direction

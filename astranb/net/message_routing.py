@@ -210,7 +210,7 @@ class _Found:
     def take_one_where_links_overlap(self, fabric: Fabric) -> None:
         """Choose one route for messages whose routes share some of their links with those of others."""
         while overlaps := self.overlaps(fabric):
-            conflicting = {stage for both in overlaps for stage in both if len(stage) > 1}
+            conflicting = {stage for pair in overlaps for stage in pair if len(stage) > 1}
             marked = [not conflicting.isdisjoint(piece.stages or ()) for piece in self.pieces]
             rows = self._rows_with(np.array(marked))
             rows = rows[~np.isin(rows, list(self._single))]
@@ -288,8 +288,8 @@ class _PieceSearch:
         if len(ends) != 1:
             return None
         for first, _, links in found:
-            for both in pairwise((first, *links.nodes)):
-                a, b = both if way == "out" else reversed(both)
+            for pair in pairwise((first, *links.nodes)):
+                a, b = pair if way == "out" else reversed(pair)
                 edges.setdefault(a, {})[b] = None
         end, far = ends.pop()
         steps = {node: list(after) for node, after in edges.items()}
@@ -307,7 +307,7 @@ class _PieceSearch:
                     inner |= stem.nodes - {stem.end}
                     for node in stem.nodes:
                         passed[node][at].append(rank)
-        return {both for node in inner for both in product(*passed[node])}
+        return {pair for node in inner for pair in product(*passed[node])}
 
     def _kept(self, stages: Iterable[_Stage]) -> tuple[_Stage, ...]:
         return tuple(self._stages.setdefault(stage, stage) for stage in stages)
@@ -372,8 +372,8 @@ def _found(fabric: Fabric, pairs: Iterable[tuple[int, int]], *, partial: bool) -
         second[by >= 0] = place[len(asked) :]
         found, far = np.concatenate([found, np.full((1, 3), -1)]), np.append(far, 0)
         parts = np.concatenate([found[place[: len(asked)]], found[second]], axis=1)
-        both = far[place[: len(asked)]], far[second]
-        reached, cost = (both[0] >= 0) & (both[1] >= 0), both[0] + both[1]
+        costs = far[place[: len(asked)]], far[second]
+        reached, cost = (costs[0] >= 0) & (costs[1] >= 0), costs[0] + costs[1]
     return _Found(asked[reached], search.pieces, parts[reached], cost[reached])
 
 
@@ -388,9 +388,9 @@ def _parts(search: _PieceSearch, pairs: np.ndarray, *, partial: bool) -> tuple[n
     for at, (way, mine) in enumerate((("out", source), ("into", target))):
         for rank in np.unique(mine[joined]).tolist():
             if (stem := search.stem(int(gpus[rank]), way)) is not None:
-                both = (int(gpus[rank]), stem.end) if way == "out" else (stem.end, int(gpus[rank]))
+                path_ends = (int(gpus[rank]), stem.end) if way == "out" else (stem.end, int(gpus[rank]))
                 ends[at, rank], costs[at, rank] = stem.end, stem.cost
-                pieces[at, rank] = search.add(stem.stages, None, both, stem.cost)
+                pieces[at, rank] = search.add(stem.stages, None, path_ends, stem.cost)
     start, end = ends[0, source], ends[1, target]
     joined &= (start >= 0) & (end >= 0)
     overlapping = search.overlapping(*(np.unique(one[joined]).tolist() for one in (source, target)))

@@ -127,8 +127,8 @@ class Network:
     roce : Roce, optional
         Ethernet under load: pause frames, ECN marks, rate limits of senders.
     proxy_ps : int
-        What a library's proxy threads, which post to NICs and poll them, add to the latency of whatever
-        leaves a NIC for the network.
+        What a library's proxy threads, which post to NICs and poll them, and the network's software take
+        before a NIC sends a request; responses need none of it.
 
     Examples
     --------
@@ -152,25 +152,25 @@ class Network:
             if getattr(self, what) not in known:
                 raise InputError(
                     f"unknown {what} {getattr(self, what)!r}",
-                    where="network",
+                    where=what,
                     hint=near(str(getattr(self, what)), known),
                 )
         if isinstance(self.buffers, bool) or not isinstance(self.buffers, int) or self.buffers < 0:
             raise InputError(
                 f"buffers must be a number of messages, got {self.buffers!r}",
-                where="network",
+                where="buffers",
                 hint="0 means no limit",
             )
         for name in ("coalesce", "compute_lines"):
             lines = getattr(self, name)
             if isinstance(lines, bool) or not isinstance(lines, int) or not 1 <= lines <= _MOST_LINES:
-                raise InputError(f"{name} must be 1 to {_MOST_LINES} lines, got {lines!r}", where="network")
+                raise InputError(f"{lines!r:.40} lines", where=name, hint=f"take 1 to {_MOST_LINES}")
         proxy = self.proxy_ps
         if isinstance(proxy, bool) or not isinstance(proxy, int) or not 0 <= proxy <= _MOST_PROXY_PS:
-            raise InputError(f"proxy_ps must be 0 to 1 s, got {proxy!r:.80}", where="network")
+            raise InputError(f"must be 0 to 1 s, got {proxy!r:.80}", where="proxy_ps")
         if self.roce is not None and not isinstance(self.roce, Roce):
             raise InputError(
-                f"roce must be a Roce, got {self.roce!r}", where="network", hint="write roce=anb.net.Roce()"
+                f"must be a Roce, got {self.roce!r}", where="roce", hint="write roce=anb.net.Roce()"
             )
         object.__setattr__(self, "faults", tuple(self.faults))
 

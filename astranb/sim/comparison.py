@@ -5,8 +5,10 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
+from astranb.core.data_frames import frame
 from astranb.core.display import Displayed
 from astranb.core.errors import InputError, near
+from astranb.core.plural import plural
 from astranb.core.units import format_bytes, format_time
 
 from .replay import Replay
@@ -135,7 +137,7 @@ class Comparison(Displayed):
         """A row a cause, in ps; together it is the time."""
         return self.table("causes") if "causes" in self.tables else []
 
-    def to_dataframe(self, what: str = "links") -> pd.DataFrame:
+    def to_dataframe(self, what: str = "links", *, time: str | None = None) -> pd.DataFrame:
         """One of the tables as a frame.
 
         Parameters
@@ -143,10 +145,10 @@ class Comparison(Displayed):
         what : str
             One of :attr:`tables`: ``links``, ``causes``, ... Columns end in ``_a``, ``_b`` and
             ``_difference`` (b less a); what one of them lacks counts as 0.
+        time : str, optional
+            Unit of all times: ``ps`` (by default), ``ns``, ``us``, ``ms`` or ``s``.
         """
-        import pandas as pd
-
-        return pd.DataFrame(self.table(what))
+        return frame(self.table(what), time)
 
     def table(self, what: str) -> Rows:
         """One of the tables: a list of dict."""
@@ -191,13 +193,14 @@ class Comparison(Displayed):
                 )
                 lines.append(f"{key:<7} {row[key]}: {change}{sent}")
             if len(rows) > _MOST_LINES:
-                lines.append(f"        and {len(rows) - _MOST_LINES:,} more {table} differ")
+                left = plural(len(rows) - _MOST_LINES, f"more {table[:-1]} differs", f"more {table} differ")
+                lines.append(f"        and {left}")
             if lines:
                 return lines
         return []
 
     def verdict(self) -> str:
-        """Which is faster, and by how much."""
+        """Return which run is faster, and by how much."""
         time = self.time
         a, b = time["a_ps"], time["b_ps"]
         if not time["ended"]:

@@ -121,9 +121,8 @@ class Driver:
         """
         self.keep()
         installed = self.engine.install(points)
-        shortcut = self.engine.shortcut
         unlimited = not points and until_ps == FOREVER and not limits
-        if unlimited and shortcut is not None and shortcut.finish():
+        if unlimited and self.engine.finish():
             return ENDED, None
         callables = [p for p in points if p.call]
         following = self.next_ps

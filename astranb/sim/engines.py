@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["open_engine", "read_files"]
 
-_PLACED: Final = ("jobs", "model", "varied")
+_PLACED: Final = ("jobs", "model", "operations", "varied")
 """Inputs that become a workload when their network is known."""
 _SUBJECTS: Final = ("collective", "graph", "layers", "workload", *_PLACED)
 """Kinds of inputs that can run; each class of inputs names its own."""
@@ -46,6 +46,7 @@ def open_engine(
     record: bool = True,
     memory_bytes: int | None = None,
     start: Start | None = None,
+    cost: str | None = None,
     unchecked: bool = False,
 ) -> Engine:
     """Return the engine that runs something at a fidelity; the parameters are those of ``Simulation``.
@@ -57,14 +58,22 @@ def open_engine(
     """
     subject = getattr(what, "subject", None)
     if subject not in _SUBJECTS:
-        hint = "make one with astranb.collectives.all_reduce(size) or a sibling"
-        raise InputError(f"neither a collective nor a workload: {what!r}", hint=hint)
+        hint = "give what runs behind it, as Simulation('dgx-h100', anb.all_reduce('1 MiB'))"
+        found = (
+            "nothing to run is given"
+            if what is None
+            else f"neither a collective nor a workload: {what!r:.80}"
+        )
+        raise InputError(found, where="Simulation", hint=hint)
     if unchecked:
         if subject != "collective" or fidelity_of(fidelity, collective=True) != "cacheline":
             hint = "leave it out: only the result of a collective by cache lines is checked"
             raise InputError("does not apply", where="unchecked", hint=hint)
         what = dataclasses.replace(what, unchecked=True)
     chosen = fidelity_of(fidelity, collective=subject in ("collective", "graph"))
+    if cost is not None and (chosen == "cacheline" or subject in ("layers", "graph")):
+        hint = "leave it out, or use fidelity='congestion'"
+        raise InputError(f"does not apply at fidelity {chosen!r}", where="cost", hint=hint)
     if subject in _PLACED:
         from astranb.gpu import chosen_preset
 
@@ -127,6 +136,8 @@ def open_engine(
         from astranb.workload.jobs import started
 
         what = started(what, _starts_ps(start, len(what.operations)))
+    if cost is not None:
+        what = what.with_cost(cost)
     return MessageInputs(what, chosen == "congestion", collective, record).engine()
 
 
@@ -220,6 +231,6 @@ def _as_workload(
     if what.algorithm_name != "hierarchical":  # which goes dimension by dimension
         network = flat(network)
     one, system = collective_operations(what, network, network.npus)
-    title = f"{what.title}, {format_bytes(what.size)}"
+    title = f"{what.title if what.named else what.name}, {format_bytes(what.size)}"
     ranks = network.npus
     return Workload([one] * ranks, network, system, title=title), (what.name, what.size, ranks)

@@ -35,18 +35,16 @@ class Checkpoint:
     edits : int
         How many edits had been made.
     pages : dict of str to list of bytes
-        For each table its pages; equal pages of different checkpoints are one object.
+        For each table its pages; equal pages of different checkpoints are one object. None of a start
+        that is made again.
     new_bytes : int
         Bytes of the pages that no earlier checkpoint had.
-    anew : bool
-        Whether it has no pages, because it is a start that is made again.
     """
 
     counts: Mapping[str, int]
     edits: int
     pages: dict[str, list[bytes]]
     new_bytes: int
-    anew: bool = False
 
     @property
     def events(self) -> int:
@@ -76,9 +74,6 @@ class History:
         last = self.checkpoints[-1] if self.checkpoints else None
         if last is not None and last.events == counts["events"] and last.edits == edits:
             return
-        if last is None and machine.shortcut is not None and machine.shortcut.begins_anew:
-            self.checkpoints.append(Checkpoint(counts, edits, {}, 0, anew=True))
-            return
         new_bytes = 0
         pages: dict[str, list[bytes]] = {}
         tables = machine.kept()
@@ -106,13 +101,13 @@ class History:
         """Copy the tables, into the memory of the copy before where they fit."""
         if sum(map(len, tables.values())) >= _LARGE:
             return
-        copies = self._latest[1] if self._latest else {}
+        before, copies = self._latest[1] if self._latest else {}, dict[str, np.ndarray]()
         for name, data in tables.items():
-            now = np.frombuffer(data, np.uint8)
-            if name in copies and len(copies[name]) == len(now):
-                np.copyto(copies[name], now)
-            else:
-                copies[name] = now.copy()
+            now, copy = np.frombuffer(data, np.uint8), before.get(name)
+            if copy is None or len(copy) != len(now):
+                copy = np.empty_like(now)
+            np.copyto(copy, now)
+            copies[name] = copy
         self._latest = (self.checkpoints[-1], copies)
 
     def before(self, field: str, value: int) -> Checkpoint:
@@ -131,21 +126,16 @@ class History:
 
     def restore(self, machine: Movable, checkpoint: Checkpoint) -> None:
         """Put a machine back to a checkpoint and forget what came after."""
-        if checkpoint.anew:
-            assert machine.shortcut is not None  # noqa: S101 - of a machine that has one
-            machine.shortcut.begin_anew()
-            self.forget_after(checkpoint.events)
-            self._latest = None
-            return
         sizes = {name: sum(map(len, pages)) for name, pages in checkpoint.pages.items()}
         latest = self._latest is not None and self._latest[0] is checkpoint
         copies = self._latest[1] if self._latest is not None and latest else {}  # whole, unlike pages
-        for name, data in machine.kept(sizes).items():
+        tables = machine.kept(sizes)
+        for name, data in tables.items():
             if name in checkpoint.pages:
                 _put_back(copies[name] if latest else checkpoint.pages[name], data)
         self.forget_after(checkpoint.events)
         if not latest and self.checkpoints and self.checkpoints[-1] is checkpoint:
-            self._remember(machine.kept())
+            self._remember(tables)
 
     def forget_after(self, events: int) -> None:
         """Drop the checkpoints after an event."""

@@ -1,4 +1,4 @@
-"""Where a run is: what was changed when, how far it is, where it stops.
+"""Position of a run: its edits, the events it has handled, and its breakpoints.
 
 Whoever has the inputs of the run goes there by running.
 """
@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from astranb.core.errors import InputError
 from astranb.core.progress import bar
-from astranb.engine import Breakpoint, check_point
+from astranb.engine import Breakpoint
 
 from .driver import Driver
 
@@ -24,7 +24,7 @@ _POINT: Final = ("text", "at_ps", "rows", "object", "enabled")
 
 
 class Position(NamedTuple):
-    """Where a run is, as somebody else says."""
+    """Position of a run, read from JSON."""
 
     events: int
     edits: list[tuple[int, str, str, int]]
@@ -119,10 +119,8 @@ def go(driver: Driver, position: Position) -> None:
 
 def _goes_at_once(driver: Driver, position: Position) -> bool:
     """Go to the end of a run in which a few ranks are simulated for all, if that is the position."""
-    engine, shortcut = driver.engine, driver.engine.shortcut
-    if position.edits or not position.events or shortcut is None:
-        return False
-    if not shortcut.begins_anew or not shortcut.finish():
+    engine = driver.engine
+    if position.edits or not position.events or not engine.finish():
         return False
     if driver.events == position.events and engine.digest() == position.hash:
         return True
@@ -144,12 +142,9 @@ def points_of(driver: Driver, given: Sequence[Mapping[str, Any]]) -> list[Breakp
     InputError
         They are not of this run.
     """
-    engine: Any = driver.engine
     try:
         points = [Breakpoint(**point) for point in given]
-        for point in points:
-            check_point(point, engine.owners)
-        engine.install(points)
+        driver.engine.install(points)
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
         raise InputError("the breakpoints of this state are not of this run") from error
     return points

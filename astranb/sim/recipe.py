@@ -28,8 +28,8 @@ from astranb.core.version import __version__
 from . import snapshots
 from .driver import Driver
 from .history import History
-from .inputs import ENGINES, inputs_of, kinds_of, root_of
 from .position import Position, go, points_of, position_of, read_position
+from .recipe_inputs import ENGINES, inputs_of, kinds_of, root_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from astranb.core.data_frames import frame
 from astranb.core.display import Displayed
 from astranb.core.errors import InputError, near
 from astranb.core.files import write_frames
@@ -43,6 +44,11 @@ class Result(Displayed):
     def __init__(self, engine: Engine, find_path: Any, run_alone: Callable[[str], int]) -> None:
         self._engine, self._find_path, self._run_alone = engine, find_path, run_alone
 
+    def _elsewhere(self, name: str) -> str:
+        if name in ("bandwidth", "bandwidth_Bps"):
+            return "write algbw_Bps or busbw_Bps"
+        return f"write to_dataframe({name!r})" if name in self.tables else ""
+
     @property
     def finished(self) -> bool:
         """Whether nothing is left to happen."""
@@ -50,8 +56,18 @@ class Result(Displayed):
 
     @property
     def time_ps(self) -> int:
-        """When the last rank was done; up to now while it runs."""
+        """Completion time of the last rank; the current time while it runs."""
         return self._engine.time_ps
+
+    @property
+    def time_us(self) -> float:
+        """:attr:`time_ps` in microseconds."""
+        return self.time_ps / 1e6
+
+    @property
+    def time_ms(self) -> float:
+        """:attr:`time_ps` in milliseconds."""
+        return self.time_ps / 1e9
 
     @property
     def events(self) -> int:
@@ -87,8 +103,13 @@ class Result(Displayed):
     @property
     def roundings(self) -> int | None:
         """Largest number of roundings of an output; None: see :class:`Contract`'s dtype."""
-        found = self._engine.checks().roundings
+        found = self._rounded()
         return None if found is None else found[0]
+
+    def _rounded(self) -> tuple[int, str] | None:
+        """Largest number of roundings, also in words; None before the end, or where it is not known."""
+        found = self._engine.collective
+        return None if found is None or not self.finished else found.roundings()
 
     @property
     def counted_Bps(self) -> dict[str, float]:  # noqa: N802
@@ -116,8 +137,13 @@ class Result(Displayed):
         """Return the time of the critical path by cause, in ps; the largest first."""
         return self.critical_path().by_cause()
 
-    def by_line(self) -> pd.DataFrame:
+    def by_line(self, *, time: str | None = None) -> pd.DataFrame:
         """Divide the time by line of the program, by cache lines.
+
+        Parameters
+        ----------
+        time : str, optional
+            As of :meth:`to_dataframe`.
 
         Returns
         -------
@@ -146,10 +172,15 @@ class Result(Displayed):
         >>> lines.sort_values("path_ps").iloc[-1]["text"]
         'block.signal(gathered[peer])'
         """
-        return self._frame(partial(self._engine.time_by, "line"))
+        return self._frame(partial(self._engine.time_by, "line"), time)
 
-    def by_phase(self) -> pd.DataFrame:
+    def by_phase(self, *, time: str | None = None) -> pd.DataFrame:
         """Divide the time by phase of the program, by cache lines.
+
+        Parameters
+        ----------
+        time : str, optional
+            As of :meth:`to_dataframe`.
 
         Returns
         -------
@@ -169,21 +200,19 @@ class Result(Displayed):
         >>> sim.run().why
         'end'
         >>> phases = sim.result.by_phase()
-        >>> int(phases["block_ps"].sum()) == sim.result.time_ps * len(sim.engine.machine.blocks)
+        >>> int(phases["block_ps"].sum()) == sim.result.time_ps * len(sim.result.to_dataframe("blocks"))
         True
         """
-        return self._frame(partial(self._engine.time_by, "phase"))
+        return self._frame(partial(self._engine.time_by, "phase"), time)
 
-    def _frame(self, divided: Callable[[CriticalPath | None], Any]) -> pd.DataFrame:
+    def _frame(self, divided: Callable[[CriticalPath | None], Any], time: str | None) -> pd.DataFrame:
         """Times of a program as a frame, with what is on the critical path."""
-        import pandas as pd
-
         divided(None)  # refuses what is not known before the path is searched
-        return pd.DataFrame(divided(self.critical_path()))
+        return frame(divided(self.critical_path()), time)
 
     def summary(self) -> str:
         """A few lines for a person."""
-        what, work = self._engine.headline()
+        what, work, costs = self._engine.headline()
         took = format_time(self.time_ps) + ("" if self.finished else " so far")
         lines = [what, f"time    {took}   ({work})"]
         algbw, busbw = self.algbw_Bps, self.busbw_Bps
@@ -193,9 +222,11 @@ class Result(Displayed):
         elif algbw is not None:
             bus = "" if busbw is None else f"   busbw {busbw / 1e9:.2f} GB/s"
             lines.append(f"algbw   {algbw / 1e9:.2f} GB/s{bus}   (GB = 10^9 bytes)")
-        unchecked, rounded = self._engine.checks()
-        if unchecked:
-            lines.append(f"checks  none: {unchecked}")
+        if costs:
+            lines.append(f"costs   {costs}")
+        collective, rounded = self._engine.collective, self._rounded()
+        if collective is not None and collective.unchecked_text:
+            lines.append(f"checks  none: {collective.unchecked_text}")
         if rounded is not None:
             lines.append(f"numbers {rounded[1]}")
         whose, parts, _ = self._engine.breakdown()
@@ -221,7 +252,7 @@ class Result(Displayed):
         """The tables that there are."""
         return list(self._engine.tables())
 
-    def to_dataframe(self, what: str = "ranks") -> pd.DataFrame:
+    def to_dataframe(self, what: str = "ranks", *, time: str | None = None) -> pd.DataFrame:
         """Return a table as a pandas frame.
 
         Parameters
@@ -231,23 +262,28 @@ class Result(Displayed):
             time by line of the program), ``links``, ``blocks``, ``ops``, ``spans`` (what thread blocks
             did), ``events`` (beginnings and ends), ``signals`` (which signal let which wait go on), and, as
             far as recorded, ``flights`` (every line on every link) and ``activity`` (how busy links, issue
-            slots, L2 and HBM were over time). Of workloads also ``operations`` (a row for each that has
+            slots, L2 and HBM were over time); over Ethernet ``rates`` (of each flow, by DCQCN). Of
+            workloads also ``operations`` (a row for each that has
             begun). By messages also
-            ``collectives`` (a row for each, over its ranks), ``dimensions``, ``links`` (with congestion),
+            ``collectives`` (a row for each, over its ranks), ``dimensions``, ``links`` (with congestion; here
+            and by cache lines each has a ``source`` and a ``target``, ``gpu[5]`` and ``nvsw.2``),
             ``layers`` (of ASTRA-sim 1.0's files) and ``critical_path``; of steps of transformers
             ``memory``: the bytes that one rank of each stage holds from a time on, by what they are for.
             ``flows`` has a row for each recorded message. Of several jobs ``jobs``, and with congestion
             ``job_links``.
+        time : str, optional
+            Unit of all times: ``ps`` (by default), ``ns``, ``us``, ``ms`` or ``s``.
 
         Returns
         -------
         pandas.DataFrame
-            The unit is in a column's name: ``_ps``, ``_Bps`` (bytes a second), ``bytes``, ``_fraction``.
+            The unit is in a column's name: ``_ps`` (or that of `time`), ``_Bps`` (bytes a second),
+            ``bytes``, ``_fraction``.
 
         Raises
         ------
         InputError
-            There is no such table of this run.
+            There is no such table of this run, or no such unit.
 
         Examples
         --------
@@ -258,12 +294,12 @@ class Result(Displayed):
         >>> spans = sim.result.to_dataframe("spans")
         >>> bool((spans["end_ps"] - spans["start_ps"] == spans["duration_ps"]).all())
         True
+        >>> sim.result.time_us == max(sim.result.to_dataframe(time="us")["end_us"])
+        True
         """
-        import pandas as pd
+        return frame(self.table(what), time)
 
-        return pd.DataFrame(self.table(what))
-
-    def jobs(self, *, alone: bool = False) -> pd.DataFrame:
+    def jobs(self, *, alone: bool = False, time: str | None = None) -> pd.DataFrame:
         """Return when each of several jobs began and ended, and how much slower it was than alone.
 
         Parameters
@@ -272,6 +308,8 @@ class Result(Displayed):
             Whether to simulate each job once more without the others, on the same GPUs. Together these
             runs handle about as many events as this one; what :meth:`Simulation.set` has changed is not
             part of them.
+        time : str, optional
+            As of :meth:`to_dataframe`.
 
         Returns
         -------
@@ -295,6 +333,8 @@ class Result(Displayed):
         'end'
         >>> sim.result.jobs(alone=True)[["job", "gpus", "slowdown"]].values.tolist()
         [['a', '0,8', 1.0], ['b', '1,9', 1.0]]
+        >>> bool(sim.result.jobs(time="us")["end_us"].max() == sim.result.time_us)
+        True
         """
         found = self.to_dataframe("jobs")
         if alone:
@@ -302,7 +342,7 @@ class Result(Displayed):
             found["alone_ps"] = alone_ps
             done = found["done"] & (found["alone_ps"] > 0)
             found["slowdown"] = (found["duration_ps"] / found["alone_ps"]).where(done)
-        return found
+        return frame(found, time)
 
     def table(self, what: str) -> Any:
         """The same without pandas: a list of rows, or columns by name."""
@@ -310,7 +350,7 @@ class Result(Displayed):
         if what not in makers:
             reason = self.absent.get(what)
             hint = reason or near(what, makers)
-            raise InputError(f"unknown table {what!r} of this run", where="to_dataframe", hint=hint)
+            raise InputError(f"unknown table {what!r} of this run", hint=hint)
         return makers[what]()
 
     def write_frames(self, folder: str | Path) -> list[str]:
@@ -330,7 +370,7 @@ class Result(Displayed):
         InputError
             It cannot be written there.
         """
-        return write_frames(folder, {name: self.to_dataframe(name) for name in self.tables})
+        return write_frames({name: self.to_dataframe(name) for name in self.tables}, folder)
 
     def to_perfetto(self, path: str | Path, **options: Any) -> dict[str, Any]:
         """Write what happened so far as a trace that ui.perfetto.dev and chrome://tracing open.
@@ -360,7 +400,7 @@ class Result(Displayed):
             "finished": self.finished,
             "recording": engine.recording,
         }
-        write_trace(Path(path), engine.trace_events(written, **options), written)
+        write_trace(engine.trace_events(written, **options), written, Path(path))
         return written
 
     def __repr__(self) -> str:

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, overload
 
 from astranb.core.display import Displayed
 from astranb.core.errors import Deadlock, InputError, near
+from astranb.core.keywords import hinted
 from astranb.core.plugins import recorded
+from astranb.core.plural import plural
 from astranb.core.progress import bar
 from astranb.core.units import format_time, time_ps
 from astranb.engine import (
+    BACK,
     BREAK,
     ENDED,
     REACHED,
@@ -33,6 +37,7 @@ from astranb.engine import (
     last_of_each,
     left_of,
 )
+from astranb.infragraph import is_several
 from astranb.net import Network
 
 from . import variants
@@ -41,7 +46,7 @@ from .engines import open_engine, read_files
 from .history import History
 from .result import Result
 from .stop import Stop
-from .switches import switched, unrecorded
+from .switches import check_room, switched, unrecorded
 from .view import ObjectView
 from .watch import Watch
 
@@ -70,6 +75,24 @@ _STOPS = {TIME: "time", BREAK: "breakpoint", ENDED: "end"}
 _T = TypeVar("_T")
 
 
+_GUESSED: Final = {
+    **dict.fromkeys(("draw", "plot", "show", "topology"), "write anb.Workbench(sim)"),
+    **dict.fromkeys(("clone", "copy"), "write fork()"),
+    **dict.fromkeys(("forward", "next"), "write step()"),
+    **dict.fromkeys(("gpu", "gpus"), "write at('gpu[3]')"),
+    "hash": "write state_hash()",
+    "links": "write sim.result.to_dataframe('links')",
+    "play": "write run(), or press Play in anb.Workbench(sim)",
+    "restart": "write reset()",
+    "time": "write now_us",
+}
+"""Hints for attributes that people guess."""
+_OF_A_LINK: Final = {
+    name: f"the property is part of the path: 'gpu[0]->gpu[1].{name}'"
+    for name in ("bandwidth", "latency", "up")
+}
+
+
 class Simulation(Displayed):
     """A run on a machine, stopped between two events until a verb moves it.
 
@@ -77,7 +100,8 @@ class Simulation(Displayed):
     ----------
     infra : Infra or str or Path or Network
         An infrastructure, the path of an InfraGraph document, or a blueprint's name; for ASTRA-sim's
-        workloads also a network of dimensions.
+        workloads also a network of dimensions. A workload that has its own network may stand here alone:
+        ``Simulation(workload)``.
     what : Collective or workload
         What runs: a collective, as :func:`astranb.collectives.all_reduce` makes it, a model with its plan,
         or operations of ranks (:mod:`astranb.workload`).
@@ -98,6 +122,10 @@ class Simulation(Displayed):
     start : mapping or sequence, optional
         How late ranks start: ``{3: "20 us"}``, or a time for every rank. Explanations call what passes
         until then ``started late``.
+    cost : str, optional
+        By messages over an infrastructure of GPUs, what collectives cost: ``"wire"``, bare messages by the
+        algorithm given, ``"library"``, what the GPUs' library runs, with the time of its software, or
+        ``"graph"``, the same in a graph, whose launch is shorter.
     unchecked : bool
         Whether a collective whose result is wrong ends with its time: by default that is an error.
     record : bool
@@ -125,9 +153,18 @@ class Simulation(Displayed):
     True
     """
 
+    @hinted(
+        "Simulation",
+        {
+            "down": "take an infrastructure without the link: infra.without('gpu[0]->gpu[1]')",
+            "gpus": "give the infrastructure its number: 'ring:gpus=8'",
+            "size": "give the size to the collective: anb.all_reduce('1 MiB')",
+            "algorithm": "give the algorithm to the collective: anb.all_reduce('1 MiB', 'ring')",
+        },
+    )
     def __init__(
         self,
-        infra: Any,
+        infra: Any = None,
         what: Any = None,
         *,
         jobs: Sequence[ClusterJob] | None = None,
@@ -136,11 +173,14 @@ class Simulation(Displayed):
         network: Network | None = None,
         launch: str = "none",
         start: Start | None = None,
+        cost: str | None = None,
         unchecked: bool = False,
         record: bool = True,
         checkpoint_bytes: int = CHECKPOINT_BYTES,
         memory_bytes: int | None = None,
     ) -> None:
+        if what is None and jobs is None and hasattr(infra, "subject"):
+            infra, what = None, infra
         if jobs is not None:
             if what is not None:
                 raise InputError("jobs and something else to run", where="jobs", hint="leave one of them out")
@@ -148,8 +188,8 @@ class Simulation(Displayed):
 
             what = Jobs(jobs)
         options: dict[str, Any] = {
-            "gpu": gpu, "network": network, "launch": launch, "start": start, "unchecked": unchecked,
-            "memory_bytes": memory_bytes,
+            "gpu": gpu, "network": network, "launch": launch, "start": start, "cost": cost,
+            "unchecked": unchecked, "memory_bytes": memory_bytes,
         }  # fmt: skip
         with recorded() as used:
             engine = open_engine(infra, what, fidelity, record=record, **options)
@@ -244,6 +284,21 @@ class Simulation(Displayed):
         return self.driver.engine.now_ps
 
     @property
+    def now_ns(self) -> float:
+        """:attr:`now_ps` in nanoseconds."""
+        return self.now_ps / 1e3
+
+    @property
+    def now_us(self) -> float:
+        """:attr:`now_ps` in microseconds."""
+        return self.now_ps / 1e6
+
+    @property
+    def now_ms(self) -> float:
+        """:attr:`now_ps` in milliseconds."""
+        return self.now_ps / 1e9
+
+    @property
     def next_ps(self) -> int | None:
         """Time of the next event; None where there is none."""
         following = self.driver.engine.next_ps
@@ -300,8 +355,8 @@ class Simulation(Displayed):
         ----------
         path : str
             By cache lines ``gpu[3]``, ``dgx.0.xpu.3.sm.0``, ``A->B#1`` or a switch; by messages
-            ``rank[3]``, ``rank[3].op[5]`` (or an operation's name), ``rank[3].dim[0]``, ``dim[0]`` or
-            ``link[7]``; of layer tables also ``layer[NAME]``.
+            ``rank[3]``, ``rank[3].op[5]`` (or an operation's name), ``rank[3].dim[0]``, ``dim[0]`` or a
+            link: ``A->B``, or ``link[7]`` of a network of dimensions; of layer tables also ``layer[NAME]``.
         """
         return self.driver.engine.inspect(path)
 
@@ -331,11 +386,14 @@ class Simulation(Displayed):
         """Describe the last event in one line."""
         return self.driver.engine.last_event().text
 
+    def _elsewhere(self, name: str) -> str:
+        return f"write sim.result.{name}" if hasattr(Result, name) else _GUESSED.get(name, "")
+
     def __str__(self) -> str:
         """One line: what runs on what, time and events."""
         ended = ", finished" if self.finished else ""
         what = self.driver.engine.headline().what
-        return f"{what}: at {format_time(self.now_ps)}, {self.events:,} events{ended}"
+        return f"{what}: at {format_time(self.now_ps)}, {plural(self.events, 'event')}{ended}"
 
     def __repr__(self) -> str:
         """The same, with its class."""
@@ -343,13 +401,14 @@ class Simulation(Displayed):
 
     # Moving time -------------------------------------------------------------
 
-    def step(self, n: int = 1, unit: str = "event") -> Stop:
+    @hinted("step", {"kind": "write step(1, 'line') or step('line')", "until": "write run('5 us')"})
+    def step(self, n: int | str = 1, unit: str = "event") -> Stop:
         """Go on by n events, cycles, phases, or other units of the engine.
 
         Parameters
         ----------
-        n : int
-            How many, at least 0.
+        n : int or str
+            How many, at least 0; a unit alone is one of it: ``step("phase")``.
         unit : str
             ``"event"``: one handled event; ``"cycle"``: all events of the next timestep at which
             something happens; ``"phase"``: up to the end of a phase of a collective (by messages, of
@@ -370,7 +429,7 @@ class Simulation(Displayed):
         Deadlock, WrongResult
             The system waits for itself; the collective ended wrongly.
         """
-        field = self._counter(n, unit)
+        n, unit, field = self._counted(n, unit)
         if n == 0:
             return self._stop("steps")
         target = self.driver.engine.count(field) + n
@@ -403,13 +462,13 @@ class Simulation(Displayed):
         field = self.driver.engine.traits.units[unit]
         return self._go(unit, until_ps=until_ps, events=self.events + most, **{field: count})
 
-    def back(self, n: int = 1, unit: str = "event") -> Stop:
+    def back(self, n: int | str = 1, unit: str = "event") -> Stop:
         """Go back by n units of :meth:`step`, exactly.
 
         The nearest checkpoint before is restored and the run replayed from there; edits
         made after the moment one goes back to are undone.
         """
-        field = self._counter(n, unit)
+        n, unit, field = self._counted(n, unit)
         if n == 0:
             return self._stop("back")
         target = self.driver.engine.count(field) - n
@@ -446,14 +505,13 @@ class Simulation(Displayed):
         self._beat_s = perf_counter()
         points = [p for p in self._points if p.enabled]
         why, point = self.driver.forward(points, self._beat, self, **limits)
-        self.driver.engine.check(why)
+        self.driver.engine.stopped(why)
         return self._stop(reached if why == REACHED else _STOPS.get(why, "steps"), point)
 
     def _rewound(self, move: Callable[[], None]) -> Stop:
         """Every verb that goes back ends here."""
-        rewound = self.driver.engine.rewinding()
         move()
-        rewound()
+        self.driver.engine.stopped(BACK)
         return self._stop("back")
 
     def _return_to(self, field: str, target: int) -> Stop:
@@ -469,16 +527,24 @@ class Simulation(Displayed):
             moved(stop)
         return stop
 
-    def _counter(self, n: int, unit: str) -> str:
+    def _counted(self, n: int | str, unit: str) -> tuple[int, str, str]:
+        """Return how many steps of which unit are meant, and the count that the unit is of."""
+        if isinstance(n, str):
+            if unit != "event":
+                raise InputError(
+                    f"two units: {n!r:.40} and {unit!r:.40}", where="unit", hint="write step(1, unit)"
+                )
+            unit, n = n, 1
         units = self.driver.engine.traits.units
         if unit not in units:
-            raise InputError(
-                f"unknown unit {unit!r}", where="unit", hint=f"this run counts {', '.join(units)}"
-            )
+            hint = f"this run counts {', '.join(units)}"
+            if (meant := near(unit, units)).startswith("did"):
+                hint = f"{meant} {hint}"
+            raise InputError(f"unknown unit {unit!r:.40}", where="unit", hint=hint)
         if isinstance(n, bool) or not isinstance(n, int) or n < 0:
             what = f"the number of steps must be a whole number and not negative, got {n!r}"
             raise InputError(what, where="n")
-        return units[unit]
+        return n, unit, units[unit]
 
     # Copies and files --------------------------------------------------------
 
@@ -544,8 +610,8 @@ class Simulation(Displayed):
         >>> import astranb as anb
         >>> sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("8 KiB", "ring"))
         >>> other = sim.rebuilt(algorithm="allpairs", gpu={"unroll": 8})
-        >>> other.engine.work.title, other.engine.presets[0].unroll, other.events
-        ('all_reduce/allpairs', 8, 0)
+        >>> other.title, other.events
+        ('all_reduce/allpairs, 8 KiB, on dgx_h100-infra', 0)
         """
         with recorded() as used:
             engine = variants.rebuilt(self._by_cache_lines("rebuilt"), **changes)
@@ -670,11 +736,10 @@ class Simulation(Displayed):
 
         self.clear()
         self.unwatch()
-        rewound = self.driver.engine.rewinding()
         try:
             go(self.driver, position)
         finally:
-            rewound()
+            self.driver.engine.stopped(BACK)
         self._points = points_of(self.driver, position.breakpoints)
         for text in position.watches:
             self.watch(text)
@@ -688,6 +753,7 @@ class Simulation(Displayed):
 
     # Changing ----------------------------------------------------------------
 
+    @hinted("set", _OF_A_LINK)
     def set(self, path: str, value: float | str | bool) -> None:
         """Change something for what has not started yet; ``back`` past now undoes it.
 
@@ -698,9 +764,9 @@ class Simulation(Displayed):
             together, which get equal parts), ``A->B#k.bandwidth`` (of lane k), ``A->B#k.latency``,
             ``A->B.up``, ``gpu[3].sms`` (that may take blocks not begun), ``gpu[3].l2`` (latency), ...
             By messages: ``rank[3].speed`` (of computations that have not begun), ``dim[0].bandwidth``
-            or ``dim[0].latency`` (of messages that have not; all its links), with congestion
-            ``link[7].bandwidth``, ``link[7].latency``, ``link[7].up`` and ``link[7].outage`` (for how long
-            messages that have not entered it wait from now on).
+            or ``dim[0].latency`` (of messages that have not; all its links), and of a link (``A->B``, or
+            ``link[7]`` of a network of dimensions with congestion) ``bandwidth``, ``latency``, ``up`` and
+            ``outage`` (for how long messages that have not entered it wait from now on).
         value : float or str or bool
             With a unit, as ``"25 GB/s"``; a speed as 0.5 (half as fast; ``"inf"`` takes no time);
             ``up`` takes True and False, ``"yes"`` and ``"no"``.
@@ -710,7 +776,10 @@ class Simulation(Displayed):
         InputError
             There is no such thing to change, or the value is not possible.
         """
-        self.driver.edit(self.driver.engine.read_edit(path, value))
+        edit = self.driver.engine.read_edit(path, value)
+        if edit.path == RECORD:
+            check_room(self.driver.engine)
+        self.driver.edit(edit)
         self._stop("edit")
 
     def take_down(self, link: str, *, both: bool = False, at: int | str | None = None) -> Stop:
@@ -725,7 +794,7 @@ class Simulation(Displayed):
         Parameters
         ----------
         link : str
-            ``A->B`` (all lanes) or ``A->B#k``; by messages ``link[7]``.
+            ``A->B`` (all lanes) or ``A->B#k``; of a network of dimensions ``link[7]``.
         both : bool
             The other direction as well, as when a cable is cut.
         at : int or str, optional
@@ -855,8 +924,8 @@ class Simulation(Displayed):
         >>> _ = sim.run("2 us")
         >>> sim.record()
         >>> _ = sim.run()
-        >>> [(start, end // 1_000_000) for start, end in sim.unrecorded]
-        [(0, 1)]
+        >>> [(start, round(end / anb.units.us)) for start, end in sim.unrecorded]
+        [(0, 2)]
         """
         edit = switched(self.driver.engine, on=on)
         if edit is not None:
@@ -886,7 +955,8 @@ class Simulation(Displayed):
         >>> [p.path for p in sim.parameters()][:3]
         ['algorithm', 'size', 'protocol']
         """
-        return self.driver.engine.parameters(path) if path else variants.parameters(self.driver.engine)
+        engine = self.driver.engine
+        return engine.fields(path).parameters() if path else variants.parameters(engine)
 
     @property
     def edits(self) -> list[tuple[int, str, str]]:
@@ -913,13 +983,29 @@ class Simulation(Displayed):
         return self._add(self.driver.engine.on_event(kind, object))
 
     def break_when(self, condition: str | Callable[[Simulation], bool]) -> Breakpoint:
-        """Stop when a condition becomes true, as ``"gpu[3].sm.0.waiting > 0"`` or ``"rank[3].waiting > 0"``.
+        """Stop when a condition becomes true.
 
-        A callable is called after every single event: that is slow (some 100,000 events a
-        second), a text is compiled.
+        Parameters
+        ----------
+        condition : str or callable
+            ``<object>.<field> <relation> <number>``: ``"gpu[3].sm.0.waiting > 0"``,
+            ``"gpu[*].hbm[*].busy_ps > 1 us"`` (of any of them), ``"rank[3].waiting > 0"``,
+            ``"GPU2 → nvsw.0.messages >= 10"``, ``"phase[reduce-scatter 1/7].ended_ps >= 0"``; or a time:
+            ``"time >= 5 us"``. A callable is called after every single event with the simulation: that is
+            slow (some 100,000 events a second), a text is compiled.
+
+        Raises
+        ------
+        InputError
+            The condition cannot be read, or names no object or field.
         """
         if callable(condition):
             return self._add(called(condition))
+        if not isinstance(condition, str):
+            hint = 'write a text, as "gpu[3].sm.0.waiting > 0", or give a function of the simulation'
+            raise InputError(f"{condition!r:.60} is not a condition", where="break_when", hint=hint)
+        if when := re.fullmatch(r"\s*(?:time|now|now_ps)\s*>=?\s*(.+)", condition):
+            return self.break_at(when[1])
         return self._add(self.driver.engine.condition(condition))
 
     def break_at(self, time: int | str) -> Breakpoint:
@@ -1012,12 +1098,14 @@ class Simulation(Displayed):
         True
         """
         engine = self.driver.engine
-        found = engine.readable(path)
+        found = engine.fields(path)
         unknown = () if engine.recording else found.recorded
         return [name for name in found.readers if name not in unknown]
 
     def paths(self, text: str = "", most: int = 50) -> list[str]:
-        """Paths of objects that a text may stand for: the beginning of one, or a part of it.
+        """Paths of objects that a text may stand for: a name, the beginning of one, or a part of it.
+
+        Of a name with a ``*`` all that it stands for: ``gpu[0]->*``.
 
         Every one of them can be inspected and, but for links of runs by messages, be the object of a
         breakpoint.
@@ -1028,15 +1116,25 @@ class Simulation(Displayed):
         >>> sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("8 KiB", "ring"))
         >>> sim.paths("GPU5.hbm", most=3)
         ['gpu[5].hbm.0', 'gpu[5].hbm.1', 'gpu[5].hbm.2']
+        >>> sim.paths("GPU2 → nvsw.0", most=1)
+        ['dgx_h100.0.xpu.2->dgx_h100.0.nvsw.0']
         """
         engine = self.driver.engine
+        if is_several(text):
+            with suppress(InputError):
+                return list(islice(engine.parts(text)["objects"], most))
+            return []
         objects = tuple(engine.parts()["objects"])
-        return list(islice(complete(text, objects, engine.traits.part_kinds, engine.parts), most))
+        found = list(islice(complete(text, objects, engine.traits.part_kinds, engine.parts), most))
+        if not found:
+            with suppress(InputError):  # a whole name in another spelling, as GPU2 → nvsw.0
+                found.append(engine.inspect(text)["path"])
+        return found
 
     def fields(self, path: str) -> list[str]:
         """Return the fields of an object that :meth:`break_when` accepts; empty where there are none."""
         try:
-            return list(self.driver.engine.readable(path).fields)
+            return list(self.driver.engine.fields(path).named)
         except InputError:
             return []
 
@@ -1084,7 +1182,7 @@ class Simulation(Displayed):
         return driver.engine.search_path(lambda: driver.copy(record=False))
 
     def lost_time(self, per: str = "") -> pd.DataFrame:
-        """Where the time went, up to now.
+        """Return a breakdown of the time up to now.
 
         Parameters
         ----------
@@ -1142,6 +1240,7 @@ class Simulation(Displayed):
     @overload
     def what_if(self, path: str, value: float | str = "") -> Change: ...
 
+    @hinted("what_if", _OF_A_LINK)
     def what_if(self, path: str = "", value: float | str = "") -> WhatIf | Change:
         """Ask what a change would do to the time of the run.
 
@@ -1150,9 +1249,10 @@ class Simulation(Displayed):
         path : str
             What to change. By cache lines: ``A->B.bandwidth`` (all lanes), ``gpu[3].hbm``, ``*->*.latency``
             (every link) or ``gpu[*].noc`` (every GPU). By messages: ``dim[0].bandwidth``,
-            ``rank[3].speed`` or (with congestion) ``link[7].latency``; ``rank[*]``, ``dim[*]`` and
-            ``link[*]`` mean all. Where not given: the changes that matter most, by cache lines each
-            with an ESTIMATE from the critical path, by messages each run, and exact.
+            ``rank[3].speed`` or ``A->B.latency`` (of a network of dimensions ``link[7].latency``);
+            ``rank[*]``, ``dim[*]`` and ``*->*`` (``link[*]``) mean all. Where not given: the changes that
+            matter most, by cache lines each with an ESTIMATE from the critical path, by messages each run,
+            and exact.
         value : float or str
             ``"x2"`` (twice as much), ``"x0.5"``, or a value as :meth:`set` takes it.
 
@@ -1174,6 +1274,9 @@ class Simulation(Displayed):
         """
         if path:
             return _with_bar(self.asked(path, value), "what if")
+        if value != "":
+            hint = "give the path of what has it, as '*->*.latency'"
+            raise InputError(f"the value {str(value)[:40]!r} has no path", where="what_if", hint=hint)
         engine = self.driver.engine
         if not engine.traits.quick:
             return WhatIf(engine.suggest(self.critical_path()))
@@ -1217,11 +1320,9 @@ class Simulation(Displayed):
                     path_of_base = found.value
             fork = copy.fork(record=engine.traits.quick)
             fork.reset()
-            changes = list(question.edits())
-            for edit in changes:
-                fork.driver.edit(edit)
+            fork.driver.edit(question.edit)
             for edit in copy.driver.edits:
-                rest = left_of(edit, changes)
+                rest = left_of(edit, question.edit)
                 if edit.events and rest is not None:
                     yield from fork._to_the_end(0.6, 0.4, base.events, edit.at_ps)  # noqa: SLF001
                     fork.driver.edit(dataclasses.replace(rest, events=fork.events, at_ps=fork.now_ps))
@@ -1358,6 +1459,33 @@ class Simulation(Displayed):
         """
         return self._by_cache_lines("contributions").contributions(buffer)
 
+    def holds(self, buffer: str) -> list[Any]:
+        """Return the ranks whose data a buffer holds now, by cache lines.
+
+        Parameters
+        ----------
+        buffer : str
+            ``"gpu[0].output"``: a list for each of its chunks; ``"gpu[0].output[3]"``: that of one chunk.
+            Each rank as often as its data is in all of the chunk.
+
+        Raises
+        ------
+        InputError
+            There is no such buffer or chunk.
+
+        Examples
+        --------
+        >>> import astranb as anb
+        >>> sim = anb.Simulation("switch:gpus=4", anb.collectives.all_reduce("1 KiB", "ring"))
+        >>> sim.holds("gpu[0].input[2]"), sim.holds("gpu[0].output[2]")
+        ([0], [])
+        >>> sim.run().why
+        'end'
+        >>> sim.holds("gpu[0].output[2]")
+        [0, 1, 2, 3]
+        """
+        return self._by_cache_lines("holds").holds(buffer)
+
     @property
     def source(self) -> ProgramSource:
         """The text of the program, and the line of every operation, by cache lines.
@@ -1367,7 +1495,7 @@ class Simulation(Displayed):
         >>> import astranb as anb
         >>> sim = anb.Simulation("switch:gpus=4", anb.collectives.all_reduce("1 KiB", "ring"))
         >>> sim.source.text_of(0)
-        'right.send(block, *got, inp[chunk])'
+        'right.send(block, [*got, inp[chunk]])'
         """
         return self._by_cache_lines("source").program.source
 

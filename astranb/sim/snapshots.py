@@ -27,6 +27,8 @@ from astranb.core.version import __version__
 from astranb.engine import Edit, is_rerouted
 
 if TYPE_CHECKING:
+    from astranb.engine import Engine
+
     from .driver import Driver
     from .position import Position
 
@@ -38,7 +40,7 @@ _MOST_EACH: Final = 1 << 28
 _MOST_ALL: Final = 1 << 30
 """Bytes of one snapshot, and of all: the oldest ones go."""
 _KEY_BYTES: Final = 32
-_KEY, _ENDING, _EDITS = "key", ".snapshot", "edits"
+_KEY, _ENDING, _EDITS, _LAYOUT = "key", ".snapshot", "edits", "layout"
 
 
 def keep(recipe: bytes, driver: Driver) -> None:
@@ -51,7 +53,9 @@ def keep(recipe: bytes, driver: Driver) -> None:
         if folder is None or (folder / name).exists():
             return
         edits = json.dumps([dataclasses.asdict(edit) for edit in driver.edits])
-        content = bytes_of({**engine.tables_now(), _EDITS: np.frombuffer(edits.encode(), np.uint8)})
+        texts = {_EDITS: edits, _LAYOUT: _layout(engine)}
+        more = {name: np.frombuffer(text.encode(), np.uint8) for name, text in texts.items()}
+        content = bytes_of({**engine.kept(whole=True), **more})
         if len(content) > _MOST_EACH:
             return
         with whole_file(folder / name) as file:
@@ -77,9 +81,10 @@ def enter(recipe: bytes, driver: Driver, position: Position) -> bool:
             return False
         tables = arrays_of(content, name)
         edits = [
-            Edit(**{**edit, "rows": tuple(edit["rows"])}) for edit in json.loads(tables.pop(_EDITS).tobytes())
+            Edit(**{**edit, "rows": tuple(edit["rows"]), "numbers": tuple(edit["numbers"])})
+            for edit in json.loads(tables.pop(_EDITS).tobytes())
         ]
-        entered = driver.engine.enter_tables(tables)
+        entered = _enter_tables(driver.engine, tables)
         driver.edits[:] = edits
     except (OSError, InputError, ValueError, TypeError, KeyError):  # of an older form, for example
         entered = False
@@ -87,6 +92,24 @@ def enter(recipe: bytes, driver: Driver, position: Position) -> bool:
         return True
     driver.restart()
     return False
+
+
+def _enter_tables(engine: Engine, tables: dict[str, np.ndarray]) -> bool:
+    """Continue from tables; return whether they are of this run's layout: its fields, types and lengths."""
+    if tables.pop(_LAYOUT).tobytes().decode() != _layout(engine):
+        return False
+    sizes = {name: table.nbytes for name, table in tables.items()}
+    kept = engine.kept(sizes, whole=True)
+    if {name: len(data) for name, data in kept.items()} != sizes:
+        return False
+    for name, data in kept.items():
+        data[:] = tables[name].data
+    return True
+
+
+def _layout(engine: Engine) -> str:
+    """Write the names and types of the fields of all tables."""
+    return json.dumps({name: dtype.descr for name, dtype in engine.layout.items()}, sort_keys=True)
 
 
 def _folder() -> Path | None:

@@ -1,4 +1,4 @@
-"""Why, when and where a simulation stopped."""
+"""Reason, time and place of a simulation's stop."""
 
 from __future__ import annotations
 
@@ -63,7 +63,8 @@ class Stop(Displayed):
         what = f"{self.phase} has ended" if self.phase else _WORDS[self.why]
         what += f" ({self.breakpoint.text})" if self.breakpoint else ""
         found = f": {self.because}" if self.because else ""
-        return f"{what} at {format_time(self.now_ps)}, event {self.events:,}{found}"
+        to = "to" if self.why == "back" else "at"
+        return f"{what} {to} {format_time(self.now_ps)}, event {self.events:,}{found}"
 
     def __str__(self) -> str:
         """The same line."""

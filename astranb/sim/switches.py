@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+from astranb.core.errors import InputError
 from astranb.engine import RECORD, Edit, Engine
 
-__all__ = ["switched", "unrecorded"]
+__all__ = ["check_room", "switched", "unrecorded"]
+
+
+def check_room(engine: Engine) -> None:
+    """Check that a run can record; a copy of it that cannot keeps the edits made before.
+
+    Raises
+    ------
+    InputError
+        It has no room for a recording.
+    """
+    if not engine.recording:
+        hint = "make it with Simulation(..., record=True)"
+        raise InputError("this simulation has no room for a recording", where="record", hint=hint)
 
 
 def switched(engine: Engine, *, on: bool) -> Edit | None:
@@ -19,7 +33,9 @@ def switched(engine: Engine, *, on: bool) -> Edit | None:
     recording = not past[-1].number if past else engine.recording
     if recording == on:
         return None
-    return engine.read_edit(RECORD, "on" if on else "off")
+    edit = engine.read_edit(RECORD, "on" if on else "off")
+    check_room(engine)
+    return edit
 
 
 def unrecorded(engine: Engine) -> list[tuple[int, int]]:

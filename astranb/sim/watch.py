@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from astranb.core.data_frames import frame
 from astranb.core.display import Displayed
 from astranb.core.errors import InputError, near
 from astranb.core.units import format_time, time_ps
@@ -60,18 +62,23 @@ class Watch(Displayed):
             return _of_function(sim, what)
         path, dot, name = what.strip().rpartition(".")
         if not dot:
-            raise InputError(f"{what!r} is not <path>.<field>", where="watch", hint="write <path>.waiting")
-        engine = sim.engine
-        place, _, readers, _ = engine.readable(path)
+            hint = "write <path>.waiting"
+            error = InputError(f"{what!r} is not <path>.<field>", where="watch", hint=hint)
+            raise _without_field(sim, what.strip()) or error
+        try:
+            found = sim.engine.fields(path)
+        except InputError as error:
+            raise _without_field(sim, what.strip()) or error from None
+        place, readers = found.path, found.readers
         known = sim.watchable(path)
         if name not in known:
             if name in readers:
                 hint = "make it with Simulation(..., record=True)"
                 raise InputError(f"{name!r} is not recorded", where=place, hint=hint)
-            hint = near(name, known) if known else "links, GPUs, SMs and thread blocks can be watched"
+            hint = near(name, known) if known else "nothing of it can be watched in this run"
             raise InputError(f"no field {name!r}", where=place, hint=hint)
         read = readers[name]
-        return cls(f"{place}.{name}", lambda at: read(at.engine.machine), sim, place, name)
+        return cls(f"{place}.{name}", lambda at: read(at.engine), sim, place, name)
 
     @property
     def value(self) -> float:
@@ -113,11 +120,9 @@ class Watch(Displayed):
         times = times_between(self.sim, start, end, points)
         return times, series_of(self.sim, [self], times)[0]
 
-    def to_dataframe(self) -> pd.DataFrame:
-        """The samples as a frame: ``time_ps`` and ``value``."""
-        import pandas as pd
-
-        return pd.DataFrame({"time_ps": self.times_ps, "value": self.values})
+    def to_dataframe(self, *, time: str | None = None) -> pd.DataFrame:
+        """The samples as a frame: ``time_ps`` (or in the unit asked for, as ``"us"``) and ``value``."""
+        return frame({"time_ps": self.times_ps, "value": self.values}, time)
 
     def sample(self, now_ps: int) -> None:
         """Record the value now, and drop what was recorded of later times."""
@@ -136,6 +141,14 @@ class Watch(Displayed):
     def __repr__(self) -> str:
         """The same, with its class."""
         return f"<Watch {self}>"
+
+
+def _without_field(sim: Any, path: str) -> InputError | None:
+    """Return the error for an object whose field is not named; None where there is no such object."""
+    with suppress(InputError):
+        known = sim.watchable(path)
+        return InputError(f"{path!r} is an object", where="watch", hint=f"name a field; {near('', known)}")
+    return None
 
 
 def _of_function(sim: Any, call: Callable[[Any], float]) -> Watch:

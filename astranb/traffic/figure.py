@@ -109,7 +109,7 @@ def _matrix(of: TrafficStatistics, colours: Colours) -> Any:
     labels = ["all of the recorded run", *(
         f"{format_time(k * length)} to {format_time((k + 1) * length)}" for k in range(stretches)
     )]  # fmt: skip
-    words = Div(text=labels[0], styles={"color": colours.ink, "background": colours.back})
+    caption = Div(text=labels[0], styles={"color": colours.ink, "background": colours.back})
     slider = Slider(
         start=0, end=stretches, value=0, step=1, title="stretch of time (0: all)", show_value=True,
         styles={"color": colours.ink, "background": colours.back}, sizing_mode="stretch_width",
@@ -117,7 +117,7 @@ def _matrix(of: TrafficStatistics, colours: Colours) -> Any:
     stacked = np.stack([whole, *parts]).astype(float)
     slider.js_on_change("value", CustomJS(
         args={
-            "source": source, "words": words, "labels": labels, "scale": scale,
+            "source": source, "words": caption, "labels": labels, "scale": scale,
             "every": ColumnDataSource({"image": list(stacked.reshape(len(stacked), -1))}),
             "highest": [max(1.0, float(part.max(initial=0))) for part in stacked],
         },
@@ -129,7 +129,7 @@ source.change.emit();
 words.text = labels[at];
 """,
     ))  # fmt: skip
-    return column(mapped(drawn, colours, scale, "bytes"), slider, words, sizing_mode="stretch_width")
+    return column(mapped(drawn, colours, scale, "bytes"), slider, caption, sizing_mode="stretch_width")
 
 
 def _over_time(of: TrafficStatistics, colours: Colours) -> Any:
@@ -154,7 +154,7 @@ def _over_time(of: TrafficStatistics, colours: Colours) -> Any:
 
 
 def _cumulative(
-    title: str, axis: str, ordered: np.ndarray, words: Any, colours: Colours, unit: int = 1
+    title: str, axis: str, ordered: np.ndarray, write: Any, colours: Colours, unit: int = 1
 ) -> Any:
     """Share of values up to each value; values of zero are at the left edge of the logarithmic axis."""
     drawn = new_figure(f"{title}: cumulative distribution", x_axis_type="log", height=300)
@@ -168,7 +168,7 @@ def _cumulative(
     data = {
         "value": np.maximum(values, 1) / unit,
         "share": share,
-        "words": [words(int(value)) for value in values],
+        "words": [write(int(value)) for value in values],
     }
     drawn.step("value", "share", source=data, mode="after", line_width=2, color=colours.lines[0])
     drawn.scatter("value", "share", source=data, size=4, color=colours.lines[0])

@@ -162,7 +162,7 @@ class MessageGraph:
 
     @cached_property
     def first(self) -> np.ndarray:
-        """Where the nodes of each rank begin, and the end of the last: int64, shape (ranks + 1,)."""
+        """Index of the first node of each rank, and the end of the last: int64, shape (ranks + 1,)."""
         return offsets(self.nodes["rank"], self.ranks)
 
     @cached_property

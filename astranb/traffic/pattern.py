@@ -77,6 +77,11 @@ class Pattern:
     jobs: Sequence[str] = ()
 
     @property
+    def time_ms(self) -> float:
+        """:attr:`time_ns` in milliseconds."""
+        return self.time_ns / 1e6
+
+    @property
     def ranks(self) -> int:
         """The number of ranks."""
         return len(self.operations)

@@ -78,7 +78,7 @@ class _SentMessage:
 
 @dataclass
 class _Block:
-    """Where a thread block is: the node that what follows waits for, and its stores not yet signalled."""
+    """Position of a thread block: the node that what follows waits for, and its stores not yet signalled."""
 
     cursor: int
     stored: dict[int, int] = field(default_factory=lambda: defaultdict(int))

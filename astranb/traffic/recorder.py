@@ -76,10 +76,9 @@ def record(
 
     Examples
     --------
-    >>> from astranb.workload.astrasim2 import DimensionNetwork, System
-    >>> ring = System.from_document({"all-reduce-implementation": ["ring"]})
-    >>> one = Operations.of([{"kind": COLLECTIVE, "collective": 0, "bytes": 65536}])
-    >>> pattern = record(Workload([one] * 4, DimensionNetwork(["Ring"], [4], [50], [500]), ring))
+    >>> import astranb as anb
+    >>> ring = anb.astrasim2.DimensionNetwork("Ring", 4, bandwidth=50, latency=500)
+    >>> pattern = record(anb.workload([anb.all_reduce("64 KiB", "ring")]).on(ring))
     >>> pattern.messages, pattern.bytes, pattern.unfold().messages
     (24, 393216, 24)
     """
@@ -141,11 +140,7 @@ def _workload_of(simulation: Simulation) -> Workload:
 def _run_of(what: Workload | Simulation, workload: Workload, *, congestion: bool) -> Run:
     """Return a run at its start: a copy of the simulation's, where that is one and folded already."""
     engine = None if isinstance(what, Workload) else what.driver.engine
-    if (
-        isinstance(engine, MessageEngine)
-        and engine.shortcut.begins_anew
-        and engine.run.congestion == congestion
-    ):
+    if isinstance(engine, MessageEngine) and engine.begins_anew and engine.run.congestion == congestion:
         run: Run = engine.run.copy()
         return run
     return Run(workload, congestion=congestion)
@@ -297,7 +292,7 @@ class _Templates:
 
     @cached_property
     def _nodes(self) -> Shape:
-        """Which ranks share a node: those of the first dimension, or as the infrastructure says."""
+        """Return how ranks share nodes: by the first dimension, or as the infrastructure says."""
         network = self.workload.network
         if isinstance(network, InfraNetwork):
             return compile_fabric(network.infra.expand()).shape

@@ -1,4 +1,4 @@
-"""When each message of a graph begins, for simulators that start messages by the clock."""
+"""Start times of a graph's messages, for simulators that start messages by the clock."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ _BEGIN: Final = Entry(begin_nodes, [_INT] * 9)
 
 @dataclass(frozen=True, eq=False)
 class MessageTimes:
-    """When messages begin, in the order of ``graph.sends``.
+    """Start times of messages, in the order of ``graph.sends``.
 
     Attributes
     ----------

@@ -64,11 +64,9 @@ def write_pattern(pattern: Pattern, path: str | Path) -> Path:
     Examples
     --------
     >>> import tempfile
-    >>> from astranb.traffic import record
-    >>> from astranb.workload.astrasim2 import DimensionNetwork, System, Workload
-    >>> one = Operations.of([{"kind": COLLECTIVE, "collective": 0, "bytes": 65536}])
-    >>> ring = System.from_document({"all-reduce-implementation": ["ring"]})
-    >>> pattern = record(Workload([one] * 4, DimensionNetwork(["Ring"], [4], [50], [500]), ring))
+    >>> import astranb as anb
+    >>> ring = anb.astrasim2.DimensionNetwork("Ring", 4, bandwidth=50, latency=500)
+    >>> pattern = anb.traffic.record(anb.workload([anb.all_reduce("64 KiB", "ring")]).on(ring))
     >>> file = write_pattern(pattern, Path(tempfile.mkdtemp()) / "ring.parquet")
     >>> read_pattern(file).messages
     24
@@ -167,7 +165,7 @@ def read_pattern(path: str | Path) -> Pattern:
 
 
 def _pattern(table: Any, document: dict[str, Any]) -> Pattern:
-    words = ("name", "collective", "algorithm")
+    text_columns = ("name", "collective", "algorithm")
     known = {
         name: whole_array(table[name].to_numpy(), f"column {name!r}", "", -1, _MOST)
         for name in _COLUMNS
@@ -190,7 +188,7 @@ def _pattern(table: Any, document: dict[str, Any]) -> Pattern:
             deps = flat[ends[first] : ends[last]].astype(np.int64)
             part = slice(first, last)
             fields = {name: column[part] for name, column in known.items()}
-            texts = {name: table[name].slice(first, last - first).to_pylist() for name in words}
+            texts = {name: table[name].slice(first, last - first).to_pylist() for name in text_columns}
             if section:
                 classes.append(_operations(kinds[part], fields, texts, start, deps))
                 chosen.append(fields["template"].astype(np.int64))
@@ -284,7 +282,7 @@ def _template(
 
 
 def write_chakra(
-    graph: MessageGraph, prefix: str | Path, others: Mapping[Path, bytes] | None = None
+    graph: MessageGraph, prefix: str | Path, *, others: Mapping[Path, bytes] | None = None
 ) -> list[Path]:
     """Write the Chakra trace ``PREFIX.RANK.et`` of each rank: sends, receives and computations.
 
@@ -342,12 +340,12 @@ def write_chakra(
             )  # fmt: skip
         return built.build().data
 
-    return write_ranks(prefix, graph.ranks, trace, others)
+    return write_ranks(trace, prefix, ranks=graph.ranks, others=others)
 
 
 def _label_attributes(label: Label) -> dict[str, Attribute]:
     """Return what a node's label says of it."""
-    words = {"collective": label.collective, "algorithm": label.algorithm, "job": label.job}
+    labels = {"collective": label.collective, "algorithm": label.algorithm, "job": label.job}
     return {"is_cpu_op": Attribute(value=False, kind="bool_val")} | {
-        name: Attribute(word, "string_val") for name, word in words.items() if word
+        name: Attribute(word, "string_val") for name, word in labels.items() if word
     }

@@ -366,7 +366,7 @@ class Bench:
         return self._at_cursor().critical_path()
 
     def lost_time(self, per: str = "") -> pd.DataFrame:
-        """Where the time up to the cursor went (:meth:`Simulation.lost_time`)."""
+        """Return a breakdown of the time up to the cursor (:meth:`Simulation.lost_time`)."""
         return self._at_cursor().lost_time(per)
 
     def buffers(self, most: int = 32) -> pd.DataFrame:

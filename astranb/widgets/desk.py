@@ -22,13 +22,13 @@ def two_shot(p):
     for me in p.everyone:
         block = me.block()
         for you in me.others:
-            wires[me, you].send(block, me.input[you.number])
+            wires[me, you].send(block, me.input[you])
         parts = [wires[you, me].receive(block) for you in me.others]
-        block.reduce([me.input[me.number], *parts], me.output[me.number])
+        block.reduce([me.input[me], *parts], me.output[me])
         for you in me.others:
-            wires[me, you].send(block, me.output[me.number])
+            wires[me, you].send(block, me.output[me])
         for you in me.others:
-            block.copy(wires[you, me].receive(block), me.output[you.number])
+            block.copy(wires[you, me].receive(block), me.output[you])
 """
 
 _FIELDS = ("infra", "size", "collective", "protocol")

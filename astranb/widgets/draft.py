@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from astranb.collectives import Collective, Contract, Problem, check_text, text_algorithm
 from astranb.collectives.language import AlgorithmParameter, ParameterValue, text_parameters
 from astranb.core.errors import InputError
+from astranb.core.plural import plural
 from astranb.infragraph import Infra, resolve
 from astranb.net import Fabric, compile_fabric
 from astranb.sim import Simulation
@@ -94,7 +95,8 @@ class Draft:
         """Forget the values of parameters that the text's function no longer has."""
         known = text_parameters(self.text, self.name)
         if known is not None:
-            names = [one.name for one in known]
+            own = self.promise.parameters if isinstance(self.promise, Contract) else ()
+            names = [one.name for one in (*known, *own)]
             self.params = {name: value for name, value in self.params.items() if name in names}
 
     @property
@@ -112,9 +114,9 @@ class Draft:
         InputError
             The infrastructure, the size or the collective is wrong.
         """
-        per_node = self._fabric.per_node
         if self.made is not None:
             return self._fit(self.made)
+        shape, few = self._fabric.shape, range(self.checked_ranks)
         what = (self.size, self.collective, self.channels, self.protocol, self.root, str(self.params))
         key = (self.text, self.name, self.infra, *what)
         if key == self.right and self.names is None:  # variables may have other values now
@@ -127,7 +129,7 @@ class Draft:
             channels=self.channels,
             root=self.root,
             protocol=self.protocol,
-            per_node=per_node if per_node <= self.checked_ranks else None,
+            shape=shape if len(few) == self.ranks else shape.among(few),
             name=self.name,
             seconds=seconds,
             params=self.params,
@@ -140,7 +142,7 @@ class Draft:
         """Find the problems of a synthesised algorithm: of its own, or that it is for something else."""
         what, ranks = made.schedule.condition.name, made.network.ranks
         if (what, ranks) != (self.collective, self.ranks):
-            text = f"it was synthesised for {what} of {ranks} ranks"
+            text = f"it was synthesised for {what} of {plural(ranks, 'rank')}"
             return [Problem(1, 1, "error", text, "synthesise again, or go back to the previous text")]
         return [Problem(1, 1, flaw.severity, flaw.message) for flaw in made.verify()]
 

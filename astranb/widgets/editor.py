@@ -12,6 +12,7 @@ import traitlets
 
 from astranb.collectives.language import ParameterValue
 from astranb.core.errors import AstranbError
+from astranb.core.plural import plural
 from astranb.infragraph import Infra
 from astranb.sim import Simulation
 
@@ -87,8 +88,8 @@ class Editor(ipywidgets.VBox, Desk):
     >>> editor.problems
     []
     >>> editor.text = editor.text.replace("send(", "sent(", 1)
-    >>> print(editor.problems[0])
-    line 6: error: AttributeError: 'Connection' object has no attribute 'sent'
+    >>> editor.problems[0].line, editor.problems[0].text
+    (6, "AttributeError: 'Connection' object has no attribute 'sent'")
     >>> editor.text = editor.good
     >>> editor.simulate().run().why
     'end'
@@ -251,6 +252,6 @@ class Editor(ipywidgets.VBox, Desk):
     def __repr__(self) -> str:
         """One line: what is written, and how many errors it has."""
         errors = sum(problem.severity == "error" for problem in self.problems)
-        found = "right" if not errors else f"{errors} error{'s' if errors > 1 else ''}"
+        found = plural(errors, "error") if errors else "right"
         draft = self._draft
         return f"<Editor of {draft.name}: {draft.collective} on {self._page.chosen['infra']}, {found}>"

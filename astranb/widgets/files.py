@@ -156,7 +156,7 @@ class Files:
             if kind == "SVG":
                 file.write(frames_to_svg(list(shown), seconds).encode())
             else:
-                write_frames(file, [to_image(one, scale) for one in shown], kind, seconds)
+                write_frames([to_image(one, scale) for one in shown], file, kind=kind, seconds=seconds)
         return path
 
     def to_html(self, path: str | Path, *, live: bool | str = False, most: int = 100_000) -> Path:
@@ -255,6 +255,8 @@ def page(sim: Simulation, path: str | Path, *, live: bool | str = False) -> Path
     >>> anb.export.page(sim, tempfile.mkdtemp() + "/ring.html", live="shared").name
     'ring.html'
     """
+    if isinstance(sim, str | Path):
+        raise InputError("the simulation comes first", where="page", hint="write page(sim, 'run.html')")
     return files_of(sim).to_html(path, live=live)
 
 

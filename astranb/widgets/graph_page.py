@@ -8,6 +8,7 @@ from pathlib import Path
 from astranb.chakra import NODE_KINDS, ModuleTree, Trace
 from astranb.core.errors import InputError
 from astranb.core.files import whole_file
+from astranb.core.plural import plural
 from astranb.core.version import __version__
 from astranb.widgets.feed import ModuleAnswers, attributes_message, facts_of, shown_text, tree_message
 
@@ -72,7 +73,9 @@ def write_graph(trace: Trace, path: str | Path, *, by: str | None = None) -> Mod
         },
         title=shown_text(f"Graph of {trace.source}"),
         still=f"<p>{escape(_in_words(tree))}</p>",
-        caption=f"{len(trace):,} nodes of {shown_text(trace.source)}. Written with astranb {__version__}.",
+        caption=(
+            f"{plural(len(trace), 'node')} of {shown_text(trace.source)}. Written with astranb {__version__}."
+        ),
         player=TRACE_GRAPH_PLAYER,
     )
     with whole_file(Path(path)) as file:
@@ -83,5 +86,5 @@ def write_graph(trace: Trace, path: str | Path, *, by: str | None = None) -> Mod
 def _in_words(tree: ModuleTree) -> str:
     """Return the text for a browser without scripts."""
     counts = [f"{n:,} {kind}" for kind, n in zip(NODE_KINDS, tree.kinds[0].tolist(), strict=True) if n]
-    parts = f"{tree.count:,} nodes ({', '.join(counts)}) in {len(tree) - 1:,} modules"
+    parts = f"{plural(tree.count, 'node')} ({', '.join(counts)}) in {plural(len(tree) - 1, 'module')}"
     return f"{shown_text(tree.labels[0])}: {parts}."

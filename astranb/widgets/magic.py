@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 from astranb.collectives import text_algorithm
 from astranb.collectives.language import parameters_given, title_of
 from astranb.core.errors import InputError
+from astranb.core.plural import plural
 
 from .draft import Draft, Unfit, listing
 from .editor import Editor
@@ -75,6 +76,7 @@ def run_cell(shell: Any, line: str, cell: str) -> Any:
         raise Unfit(draft.name, problems, cell)
     print(*listing(draft.name, problems, cell), sep="\n", end="\n" if problems else "")
     print(
-        f"{draft.name}{title_of(draft.params)}: a correct {draft.collective} on {draft.checked_ranks} ranks"
+        f"{draft.name}{title_of(draft.params)}: "
+        f"a correct {draft.collective} on {plural(draft.checked_ranks, 'rank')}"
     )
     return None

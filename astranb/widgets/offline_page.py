@@ -17,6 +17,7 @@ from typing import Any
 from astranb.browser import packed as compressed
 from astranb.core.colours import DARK, LIGHT, Colours
 from astranb.core.errors import AstranbError
+from astranb.core.plural import plural
 from astranb.core.svg import to_svg
 from astranb.core.units import format_time
 from astranb.core.version import __version__
@@ -90,7 +91,7 @@ def offline_page(feed: AnyFeed, *, most: int, panels: dict[str, Any], selection:
         "entry": ENTRY,
         "status": _STATUS,
     }
-    simulated = f"{format_time(feed.sim.now_ps)} ({feed.sim.events:,} events)"
+    simulated = f"{format_time(feed.sim.now_ps)} ({plural(feed.sim.events, 'event')})"
     return wrapped(
         header,
         title=recording.title,

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 from astranb.collectives import Collective, Plan
 from astranb.collectives.formats import algorithm_of
 from astranb.core.errors import InputError
+from astranb.core.plural import plural
 from astranb.core.units import format_bytes
 from astranb.engine.cacheline import CacheLineEngine
 from astranb.sim import Simulation
@@ -63,7 +64,7 @@ class PagePlan(NamedTuple):
         what = f"“{plan.name}”: {plan.collective or 'no collective that is known, run unchecked'}"
         where = "; input and output are one buffer" if plan.in_place else ""
         here = "" if plan.ranks == gpus else f" (this page has {gpus})"
-        return f"{what}, {plan.protocol}, for {plan.ranks} GPUs{where}{here}"
+        return f"{what}, {plan.protocol}, for {plural(plan.ranks, 'GPU')}{where}{here}"
 
     def usual_bytes(self, sim: Simulation) -> int:
         """The size that it is given at first: that of the page's run, within the plan's range."""

@@ -1,4 +1,4 @@
-"""Which views there are: the names and places of those that ``static/panels.js`` makes."""
+"""Names and places of the views that ``static/panels.js`` makes."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from astranb.core.colours import OKABE_ITO, Colours
 from astranb.core.errors import InputError, near
+from astranb.core.plural import plural
 from astranb.core.svg import Picture, Shape, SvgBox, SvgLine, Text
 from astranb.core.units import format_time, time_ps
 from astranb.drawing import Dot, Edge, boxes_of, frames_of, memory_picture
@@ -88,11 +89,13 @@ def topology_picture(
     what = f"{sim.engine.work.title} on {sim.engine.infra.name}"
     state = "finished" if sim.finished and now >= sim.now_ps else "under way"
     so_far = "so far" if at_ps is None else "at this moment"
-    first = f"{what}, {state}: {format_time(now)}" + (f", {sim.events:,} events" if at_ps is None else "")
-    words = (first, counts, f"links by load {so_far}", describe(layout))
+    first = f"{what}, {state}: {format_time(now)}" + (
+        f", {plural(sim.events, 'event')}" if at_ps is None else ""
+    )
+    notes = (first, counts, f"links by load {so_far}", describe(layout))
     caption = (
         *_legend(layout, colours),
-        Text(12, layout.height + 42, "; ".join(filter(None, words)), 13, colours.ink, room=layout.width - 24),
+        Text(12, layout.height + 42, "; ".join(filter(None, notes)), 13, colours.ink, room=layout.width - 24),
     )  # fmt: skip
     return Picture(
         layout.width,
@@ -151,7 +154,7 @@ def _flying(sim: Simulation, edges: list[Edge], at_ps: int) -> tuple[list[Shape]
         shown += mine[:: max(1, int(-(-len(mine) * _DOT_PIXELS // (4 * edge.length))))]
     total = sum(map(len, dots)) * one_in
     drawn = f", {len(shown):,} drawn" if len(shown) < total else ""
-    return shown, f"{total:,} lines in flight{drawn}"
+    return shown, f"{plural(total, 'line')} in flight{drawn}"
 
 
 def _legend(layout: Layout, colours: Colours) -> Iterator[Shape]:

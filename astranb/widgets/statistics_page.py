@@ -11,6 +11,7 @@ import numpy as np
 
 from astranb.chakra import ACTIVITIES, Trace, TraceStatistics, nothing_takes_time
 from astranb.core.files import whole_file
+from astranb.core.plural import plural
 from astranb.core.units import format_time
 from astranb.core.version import __version__
 
@@ -54,7 +55,7 @@ def write_statistics(
         "modules": COUNTED_MODULES,
         "buffers": [],
     }
-    about = f"{found.ranks:,} ranks, {format_time(found.makespan_ns * 1000)}"
+    about = f"{plural(found.ranks, 'rank')}, {format_time(found.makespan_ns * 1000)}"
     still = "\n".join(
         f"rank {row['rank']}: "
         + ", ".join(f"{name} {row[f'{name}_ns'] / 1e6:.3f} ms" for name in (*ACTIVITIES, "idle"))

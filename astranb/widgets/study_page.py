@@ -9,6 +9,7 @@ from typing import Any
 
 from astranb.core.errors import InputError
 from astranb.core.files import whole_file
+from astranb.core.plural import plural
 from astranb.core.version import __version__
 from astranb.explore import SweepResult
 from astranb.explore.sweeps import AxisEffect
@@ -57,7 +58,7 @@ def write_study(
         header,
         title=result.spec.name,
         still=f"<pre>{escape(result.text())}</pre>",
-        caption=f"{len(result.points):,} points: {counts}. Simulated with astranb {__version__}.",
+        caption=f"{plural(len(result.points), 'point')}: {counts}. Simulated with astranb {__version__}.",
         player=STUDY_PLAYER,
     )
     with whole_file(Path(path)) as file:

@@ -10,6 +10,7 @@ import traitlets
 
 from astranb.chakra import ModuleTree, Node, Trace
 from astranb.core.errors import InputError
+from astranb.core.plural import plural
 from astranb.widgets.feed import ModuleAnswers, facts_of
 
 from .assets import STYLES, TRACE_GRAPH, TRACE_GRAPH_MODULES
@@ -89,7 +90,7 @@ class TraceGraph(anywidget.AnyWidget):
 
     def __repr__(self) -> str:
         """One line: what it shows."""
-        counts = f"{self.tree.count:,} nodes in {len(self.tree) - 1:,} modules"
+        counts = f"{plural(self.tree.count, 'node')} in {plural(len(self.tree) - 1, 'module')}"
         return f"<TraceGraph of {self.trace.source}: {counts}>"
 
     def _received(self, _widget: Any, content: Any, _buffers: Any) -> None:

@@ -25,7 +25,7 @@ def direct(p):
         block, r = me.block(), me.number
         block.copy(me.input[r], me.output[r])
         for you in me.others:
-            block.put(me.input[you.number], you.output[r])
+            block.put(me.input[you], you.output[r])
         for you in me.others:
-            block.signal(came[you.number])
+            block.signal(came[you])
         block.wait(came[r], p.ranks - 1)

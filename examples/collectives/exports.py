@@ -11,14 +11,14 @@ def exports(algorithm, collective="all_gather", ranks=8, size="1 MiB", folder=".
     infra = f"switch:gpus={ranks}"
     sim = anb.Simulation(infra, function, record=False)
     sim.run()
-    print(f"{function.title:40} {sim.now_ps / 1e6:8.2f} us")
+    print(f"{function.title:40} {sim.now_us:8.2f} us")
     for ending in ("xml", "json"):
         file = Path(folder, f"{function.algorithm_name}.{ending}")
-        notes = anb.collectives.write_algorithm(function.program(ranks), file)
+        notes = anb.collectives.write_algorithm(function.program(infra), file)
         plan = anb.collectives.read_algorithm(file)
         again = anb.Simulation(infra, anb.collectives.Collective.of(collective, size, plan), record=False)
         again.run()
-        print(f"{file.name:40} {again.now_ps / 1e6:8.2f} us", *notes, sep="\n    ")
+        print(f"{file.name:40} {again.now_us:8.2f} us", *notes, sep="\n    ")
 
 
 if __name__ == "__main__":

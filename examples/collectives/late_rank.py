@@ -10,10 +10,10 @@ def late_rank(infra="dgx-h100", size="1 MiB", late="20 us"):
         together = anb.Simulation(infra, collective, record=False)
         skewed = anb.Simulation(infra, collective, start={3: late}, record=False)
         together.run(), skewed.run()
-        more = skewed.now_ps - together.now_ps
-        share = skewed.result.critical_path().by_cause().get("started late", 0)
-        print(f"{algorithm:16} {together.now_ps / 1e6:6.1f} us, {more / 1e6:+5.1f} us late,", end=" ")
-        print(f"{share / 1e6:.1f} us of the critical path before rank 3 started")
+        more_us = skewed.now_us - together.now_us
+        share_us = skewed.result.by_cause().get("started late", 0) / anb.units.us
+        print(f"{algorithm:16} {together.now_us:6.1f} us, {more_us:+5.1f} us late,", end=" ")
+        print(f"{share_us:.1f} us of the critical path before rank 3 started")
 
 
 if __name__ == "__main__":

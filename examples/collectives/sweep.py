@@ -14,9 +14,9 @@ def sliced_ring(p, *, slices=2, posted=True):
                 chunk = (me.number - step) % n * slices + k
                 parts = [wires[me.left, me].receive(block)] if step else []
                 parts += [me.input[chunk]] if step < n else []
-                done = (me.output[chunk],) if step >= n - 1 else ()
+                done = [me.output[chunk]] if step >= n - 1 else []
                 if step < 2 * n - 2:
-                    wires[me, me.right].send(block, *parts, also=done)
+                    wires[me, me.right].send(block, parts, also=done)
                 else:
                     block.reduce(parts, *done)
 
@@ -28,5 +28,6 @@ def swept(infra="dgx-h100", sizes=("256 KiB", "1 MiB"), slices=(1, 2, 4)):
 
 if __name__ == "__main__":
     found = swept()
-    print(found.frame()[["size", "params.slices", "params.posted", "proved", "time_ps"]])
+    columns = ["size", "params.slices", "params.posted", "proved", "time_us"]
+    print(found.to_dataframe(time="us")[columns])
     anb.export.figures.save(found.figure(), "sweep.html")

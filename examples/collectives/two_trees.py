@@ -4,13 +4,13 @@ Sanders, Speck, Traeff: "Two-tree algorithms for full bandwidth broadcast, reduc
 Parallel Computing 2009.
 """
 
-from astranb.collectives.parts import double_tree, hand_down, reduce_up
+from astranb.collectives import parts
 
 
 def two_trees(p, *, slices=8):
     p.chunks(2 * slices)
-    for which, tree in enumerate(double_tree(p.ranks)):
+    for which, tree in enumerate(parts.double_tree(p.ranks)):
         mine = range(which, 2 * slices, 2)
         ready = [me.semaphore() for me in p.everyone]
-        reduce_up(p, tree, mine, ready)
-        hand_down(p, tree, mine, ready, begin=False)
+        parts.reduce_up(p, tree, mine, ready)
+        parts.hand_down(p, tree, mine, ready, begin=False)

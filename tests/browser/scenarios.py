@@ -250,7 +250,7 @@ def verified() -> Iterator[tuple[str, str]]:
     """Verify programs: right ones, wrong ones, and one with a contract."""
     for name, algorithm in (("two-shot", two_shot), ("without waiting", without_waiting), ("ring", "ring")):
         what = anb.collectives.all_reduce("64 KiB", algorithm)
-        yield f"verify {name}", _done(lambda what=what: [str(one) for one in verify(what, "dgx-h100")])  # type: ignore[misc]
+        yield f"verify {name}", _done(lambda what=what: [one.message for one in verify(what, "dgx-h100")])  # type: ignore[misc]
 
 
 def main(folder: str) -> None:

@@ -93,7 +93,7 @@ def layers(seed: int) -> anb.Simulation:
     splits, within = chance.choice([1, 4]), chance.choice(["FIFO", "RG", "SCF"])
     system = LayerSystem(algorithms, splits=splits, within=within)
     table = LayerTable(chance.choice(["DATA", "MODEL", "HYBRID_DATA_MODEL", "DATA_REORDER"]), CONVS)
-    return anb.Simulation(None, LayerWorkload(table, system, network, chance.choice([1, 2])))
+    return anb.Simulation(LayerWorkload(table, system, network, chance.choice([1, 2])))
 
 
 def _growing() -> anb.Simulation:
@@ -126,7 +126,7 @@ def _memory() -> anb.Simulation:
 def _model() -> anb.Simulation:
     """A step of a transformer, with what ranks hold in memory."""
     plan = Parallelism(pipeline=2, tensor=2)
-    return anb.Simulation(None, workload("gpt3-1.3b", plan, batch=4, microbatches=2, gpu="h100-sxm"))
+    return anb.Simulation(workload("gpt3-1.3b", plan, batch=4, microbatches=2, gpu="h100-sxm"))
 
 
 def _replay(fidelity: str) -> Callable[[], anb.Simulation]:

@@ -38,7 +38,7 @@ def step(rank: int) -> Trace:
 @pytest.fixture
 def prefix(tmp_path: Path) -> str:
     for rank in range(2):
-        write(tmp_path / f"t.{rank}.et", step(rank))
+        write(step(rank), tmp_path / f"t.{rank}.et")
     return str(tmp_path / "t")
 
 
@@ -93,7 +93,7 @@ def test_info_of_all_ranks(prefix: str, capsys: pytest.CaptureFixture[str]):
 def test_a_bad_trace_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     file = tmp_path / "t.et"
     nodes = [Node(one, "ab"[one - 1], NodeType.COMP, data_deps=(3 - one,)) for one in (1, 2)]
-    write(file, Trace.of(nodes))
+    write(Trace.of(nodes), file)
     assert main(["chakra", "scale", str(file), "-o", str(tmp_path / "t"), "--ranks", "2"]) == 2
     assert len(capsys.readouterr().err.splitlines()) == 1
     assert main(["chakra", "draw", str(file), "-o", str(tmp_path / "t.svg")]) == 0  # with a note
@@ -118,7 +118,7 @@ def test_nodes_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
         Node(2, "bad \udcff", 99, ctrl_deps=(1,)),
     ]
     file = tmp_path / "t.et"
-    write(file, Trace.of(nodes))
+    write(Trace.of(nodes), file)
     assert main(["chakra", "json", str(file)]) == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert lines == [
@@ -148,7 +148,7 @@ def test_order_and_depth_where_parents_come_later():
 def file(tmp_path):
     made = TraceBuilder()
     made.collective("all_reduce", 4096, after=made.compute("forward", num_ops=10, tensor_size=5))
-    write(tmp_path / "t.et", made.build())
+    write(made.build(), tmp_path / "t.et")
     return str(tmp_path / "t.et")
 
 
@@ -179,7 +179,7 @@ def test_comparisons_are_printed(file, tmp_path, capsys):
     longer = TraceBuilder()
     for _ in range(7):
         longer.compute("renamed", num_ops=5, tensor_size=5)
-    write(other, longer.build())
+    write(longer.build(), other)
     assert main(["chakra", "compare", file, str(other)]) == 0
     out = capsys.readouterr().out
     assert "  nodes: 2 and 7\n" in out
@@ -187,7 +187,7 @@ def test_comparisons_are_printed(file, tmp_path, capsys):
     assert main(["chakra", "compare", file, str(other), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["same"] is False
     prefix = str(tmp_path / "p")
-    write_ranks(prefix, 2, lambda _rank: longer.build().data)
+    write_ranks(lambda _rank: longer.build().data, prefix, ranks=2)
     assert main(["chakra", "compare", prefix, file]) == 0
     assert "2 and 1 ranks" in capsys.readouterr().out
 
@@ -218,7 +218,7 @@ def test_a_workload_like_those_of_a_corpus(tmp_path, capsys):
 
 def test_a_picture(file, tmp_path, capsys):
     assert main(["chakra", "draw", file, "--output", str(tmp_path / "t.svg"), "--most", "1"]) == 0
-    assert capsys.readouterr().out == "1 nodes and 0 dependencies; left out: 1 and 1\n"
+    assert capsys.readouterr().out == "1 node and 0 dependencies; left out: 1 and 1\n"
 
 
 @pytest.mark.parametrize(
@@ -227,9 +227,9 @@ def test_a_picture(file, tmp_path, capsys):
         ("convert none.et --output x.et", "No such file"),
         ("convert FILE --output x", "use FILE.et, or give --npus N"),
         ("convert FILE --output /no/such/t.et", "cannot be written"),
-        ("convert FILE --output x --npus 0", "0 ranks"),
+        ("convert FILE --output x --npus 0", "--npus: 0 is out of range; use 1 to "),
         ("synthesize FILE --output x --pp 7", "the corpus has no such plan"),
-        ("synthesize none --output x", "no trace none.0.et"),
+        ("synthesize none --output x", "none: no trace none.RANK.et"),
         ("synthesize FILE --output x --report x.txt", "name it FILE.json or FILE.html"),
         ("draw FILE --output x.png", "use FILE.svg or FILE.dot"),
         ("timeline FILE --output x.txt", "use FILE.json"),

@@ -54,9 +54,66 @@ def test_verify_names_faults_and_draws_deadlocks(tmp_path, capsys):
     assert main([*verb, "--algorithm", f"{tmp_path}/mine.py:dead", "--picture", str(picture)]) == 3
     assert "deadlock: rank" in capsys.readouterr().out
     assert picture.read_text().startswith("<svg")
+    assert (
+        main([*verb, "--algorithm", f"{tmp_path}/mine.py:lost", "--picture", str(tmp_path / "no.svg")]) == 4
+    )
+    assert "no.svg: not written, there is no deadlock" in capsys.readouterr().err
     assert main([*verb, "--algorithm", f"{tmp_path}/mine.py:lost", "--json"]) == 4
     (row,) = json.loads(capsys.readouterr().out)
     assert row["faults"][0]["kind"] == "result"
+
+
+def test_faults_that_are_alike_are_counted(tmp_path, capsys):
+    """Every rank makes the same mistakes: each is shown once."""
+    (tmp_path / "mine.py").write_text(WRONG)
+    command = ["collective", "verify", "all_reduce", "--ranks", "8", "--channels", "1", "--algorithm"]
+    assert main([*command, f"{tmp_path}/mine.py:lost"]) == 4
+    assert capsys.readouterr().out.count("mine.py line 11") == 1
+
+
+DETOUR = """
+def detour(p):
+    start = next((rank for rank in p.everyone if len(rank.neighbours) == 1), p.everyone[0])
+    path = [start]
+    while len(path) < p.ranks:
+        path.append(next(rank for rank in path[-1].neighbours if rank not in path))
+    for ranks in (path, path[::-1]):
+        wires = p.connections()
+        for at, me in enumerate(ranks):
+            block = me.block()
+            got = block.copy(me.input[0], me.output[me])
+            for other in [me, *ranks[:at][::-1]]:
+                if other is not me:
+                    got = block.copy(wires[ranks[at - 1], me].receive(block), me.output[other])
+                if me is not ranks[-1]:
+                    wires[me, ranks[at + 1]].send(block, got)
+"""
+
+
+def test_an_algorithm_is_verified_shown_and_exported_around_a_link_that_is_down(tmp_path, capsys):
+    (tmp_path / "mine.py").write_text(DETOUR)
+    where = ["--algorithm", f"{tmp_path}/mine.py:detour", "--infra", "ring:gpus=6"]
+    down = ["--down", "gpu[0]->gpu[1]"]
+    assert main(["collective", "verify", "all_gather", *where, *down]) == 0
+    assert "all_gather/detour (6 ranks): correct" in capsys.readouterr().out
+    shown = ["collective", "show", "all_gather", *where, "--rank", "0", "--json"]
+    blocks = []
+    for more in ([], down):
+        assert main([*shown, *more]) == 0
+        blocks.append(json.loads(capsys.readouterr().out)["blocks"])
+    sent = [
+        sum("rank 1 scratch" in line for block in some for line in block["operations"]) for some in blocks
+    ]
+    assert sent[0] > sent[1] == 0
+    file = tmp_path / "mine.json"
+    assert main(["collective", "export", "all_gather", *where, *down, "-o", str(file)]) == 0
+    assert "(+0.0%)" in capsys.readouterr().out  # as fast to a tenth of a percent, not -0.0
+    run = ["run", "collective", "all_gather", "--infra", "ring:gpus=6", "--size", "1MiB", "--json"]
+    times = []
+    for algorithm in (f"{tmp_path}/mine.py:detour", str(file)):
+        assert main([*run, "--algorithm", algorithm, "--down", "gpu[0]->gpu[1]"]) == 0
+        times.append(json.loads(capsys.readouterr().out)["time_ps"])
+    assert abs(times[1] / times[0] - 1) < 0.001
 
 
 def test_verify_refuses_what_does_not_exist(capsys):
@@ -94,7 +151,7 @@ def test_a_file_for_a_machine_is_what_its_library_runs(tmp_path, capsys):
     what = ["all_reduce", "--size", "256KiB"]
     assert main(["collective", "export", *what, "--infra", "dgx-h100", "-o", file, "--json"]) == 0
     exported = json.loads(capsys.readouterr().out)
-    assert main(["run", "--collective", *what, "--infra", "dgx-h100", "--json"]) == 0
+    assert main(["run", "collective", *what, "--infra", "dgx-h100", "--json"]) == 0
     ran = json.loads(capsys.readouterr().out)
     assert exported["time_ps"] == ran["time_ps"]
     assert _channels(file) == ran["per_rank"][0]["blocks"] > 1

@@ -1,4 +1,4 @@
-"""``astranb run --model --expanded-memory``."""
+"""``astranb run model --expanded-memory``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from astranb.chakra import NodeType, read_ranks
 from astranb.cli import main
 
-_SMALL = ["run", "--model", "gpt3-125m", "--gpu", "a100"]
+_SMALL = ["run", "model", "gpt3-125m", "--gpu", "a100"]
 
 
 def test_what_does_not_fit_runs_slower_from_expanded_memory(capsys):
@@ -80,7 +80,7 @@ def test_errors_are_one_line(more, said, capsys):
 
 
 def test_a_model_whose_memory_is_not_known_is_refused(capsys):
-    assert main(["run", "--model", "vgg-16", "--expanded-memory", "1 GB, 1 GB/s"]) == 2
+    assert main(["run", "model", "vgg-16", "--expanded-memory", "1 GB, 1 GB/s"]) == 2
     assert "what a rank of vgg-16 holds is not known" in capsys.readouterr().err
 
 
@@ -100,11 +100,11 @@ def test_offloaded_data_is_in_the_traces_and_comes_back(tmp_path, capsys):
     (tmp_path / "n.yml").write_text("topology: [Ring]\nnpus_count: [2]\nbandwidth: [100]\nlatency: [500]\n")
     memory = _memory(tmp_path, **{"memory-type": "PER_NODE_MEMORY_EXPANSION", "num-npus-per-node": 2})
     model = [
-        "--model", "gpt3-125m", "--dp", "2", "--zero", "3", "--gpu", "a100", "--batch", "4",
+        "gpt3-125m", "--dp", "2", "--zero", "3", "--gpu", "a100", "--batch", "4",
         "--microbatches", "2", "--offload", "optimizer,parameters,activations", "--update", "gpu",
     ]  # fmt: skip
     prefix = str(tmp_path / "t")
-    assert main(["chakra", "generate", *model, "--output", prefix, "--json"]) == 0
+    assert main(["chakra", "generate", "--model", *model, "--output", prefix, "--json"]) == 0
     (trace, _) = read_ranks(prefix)
     loads, stores = (trace.type == kind for kind in (NodeType.MEM_LOAD, NodeType.MEM_STORE))
     assert loads.sum() > stores.sum() > 0
@@ -112,7 +112,7 @@ def test_offloaded_data_is_in_the_traces_and_comes_back(tmp_path, capsys):
     cluster = ["--system", str(tmp_path / "s.json"), "--network", str(tmp_path / "n.yml"), "--memory", memory]
     groups = ["--comm-group", f"{prefix}.groups.json"]
     found = []
-    for command in (["--workload", prefix, *groups], model):
+    for command in (["trace", prefix, *groups], ["model", *model]):
         assert main(["run", *command, *cluster, "--json"]) == 0
         found.append(json.loads(capsys.readouterr().out))
     by_files, at_once = found
@@ -169,7 +169,7 @@ def test_energy_and_cost_are_printed_on_request(tmp_path, capsys):
 
 
 def test_recommendation_models_are_held_against_the_memory_too(capsys):
-    command = ["run", "--model", "dlrm", "--dp", "2", "--batch", "4096", "--gpu", "a100"]
+    command = ["run", "model", "dlrm", "--dp", "2", "--batch", "4096", "--gpu", "a100"]
     assert main([*command, "--json"]) == 0
     (held,) = json.loads(capsys.readouterr().out)["memory"]
     assert held["weights"] > 24e9 < held["total"] < held["total"] + held["free"] == 81_920 << 20

@@ -20,9 +20,9 @@ SHORT = {long: short for short, long in SHORT_NAMES.items()}
 def test_all_commands_take_both_spellings(name, capsys, tmp_path):
     commands = (
         "gpu show {gpu}",
-        "run --model gpt3-125m --gpu {gpu}",
+        "run model gpt3-125m --gpu {gpu}",
         f"chakra generate --model gpt3-125m --gpu {{gpu}} --output {tmp_path}/step",
-        "run --infra ring:gpus=2 --collective all_reduce --size 1KiB --gpu {gpu}",
+        "run collective all_reduce --infra ring:gpus=2 --size 1KiB --gpu {gpu}",
     )
     for command in commands:
         printed = []

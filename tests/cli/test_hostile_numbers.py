@@ -49,12 +49,12 @@ MESSAGES = MessageGraph.of(
     [(), (0,), (), (2,), ()],
     [Label("layer", "all_gather")],
 )
-ROUTED = ["run", "--infra", "switch:gpus=2", "--collective", "dispatch", "--experts", "2", "--routing", "{}"]
+ROUTED = ["run", "exchange", "dispatch", "--infra", "switch:gpus=2", "--experts", "2", "--routing", "{}"]
 TACOS = (
     "NPUs Count,2\nLinks Count,2\nChunks Count,2\nChunk Size,1024,B\nCollective Time,100,ps\n"
     "SrcID,DestID,Latency,Bandwidth,Chunks\n0,1,1,1,0:1:2\n1,0,1,1,1:1:2\n"
 )
-MODEL = ["run", "--model", "gpt3-125m", "--infra", "switch:gpus=2", "--dp", "2"]
+MODEL = ["run", "model", "gpt3-125m", "--infra", "switch:gpus=2", "--dp", "2"]
 
 
 class Taker(NamedTuple):
@@ -99,7 +99,7 @@ TAKERS: dict[str, tuple[list[str], str, str | Callable[[Path], str]]] = {
     "schedule of messages": (["traffic", "replay", "{}", "--infra", "switch:gpus=3"], "job.goal",
                              _messages("job.goal", "goal", "job.goal")),
     "topology": (
-        ["run", "--infra", "{}", "--collective", "all_reduce", "--size", "1MiB", "--fidelity", "congestion"],
+        ["run", "collective", "all_reduce", "--infra", "{}", "--size", "1MiB", "--fidelity", "congestion"],
         "topology.txt",
         "5 2 4\n3 4\n0 3 100Gbps 0.001ms 0\n1 3 100Gbps 500ns 0\n2 4 10MB/s 1us 0\n3 4 1Tbps 0ms 0.01\n",
     ),

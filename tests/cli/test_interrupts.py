@@ -61,10 +61,10 @@ def test_during_the_imports(module):
         AT_IMPORT,
         module,
         "run",
+        "collective",
+        "all_reduce",
         "--infra",
         "dgx-h100",
-        "--collective",
-        "all_reduce",
     ]
     done = subprocess.run(
         [*command, "--size", "4KiB"], capture_output=True, text=True, timeout=60, check=False

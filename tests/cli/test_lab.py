@@ -41,9 +41,28 @@ def test_bad_input_is_one_line(tmp_path, capsys):
     for words, says in (
         (["a.ipynb", "b.ipynb"], "lab: 2 notebooks were named; name one"),
         ([str(tmp_path / "none.ipynb")], "no such notebook; leave it out to open the tour"),
+        (["--foo"], "lab: unknown option '--foo'; see astranb lab --help"),
+        (["--foo=1"], "lab: unknown option '--foo=1'; see astranb lab --help"),
+        (["--no-brwser"], "unknown option '--no-brwser'; did you mean '--no-browser'"),
+        (["--port"], "lab: --port: its value is missing; write --port=VALUE"),
+        (["--port", "--no-browser"], "lab: --port: its value is missing; write --port=VALUE"),
+        (["notebooks"], "lab: unexpected 'notebooks'; name a notebook, FILE.ipynb"),
     ):
         assert main(["lab", *words]) == 2
         error = capsys.readouterr().err
         assert error.startswith("astranb: ")
         assert error.count("\n") == 1
         assert says in error
+
+
+def test_options_of_jupyterlab_are_passed_on(monkeypatch):
+    passed = []
+
+    def serve(options: list[str], _root: object, _url: object) -> int:
+        passed.append(options)
+        return 0
+
+    monkeypatch.setattr(lab, "_serve", serve)
+    options = ["--no-browser", "--port", "8890", "--ip=127.0.0.1", "-y", "--ServerApp.token=x", "--debug"]
+    assert main(["lab", *options, "--ServerApp.root_dir=."]) == 0
+    assert passed == [[*options, "--ServerApp.root_dir=."]]

@@ -1,4 +1,4 @@
-"""``astranb run --library``."""
+"""``astranb run collective --library``."""
 
 import json
 
@@ -7,7 +7,7 @@ import pytest
 import astranb as anb
 from astranb.cli import main
 
-RUN = ["run", "--infra", "dgx-h100", "--collective", "all_reduce", "--size", "4KiB"]
+RUN = ["run", "collective", "all_reduce", "--infra", "dgx-h100", "--size", "4KiB"]
 
 
 def test_the_library_chooses_and_explain_says_why(capsys):
@@ -54,7 +54,7 @@ def test_an_algorithm_a_protocol_or_whole_messages_leave_no_choice(options, caps
 
 
 def test_a_machine_without_a_model_has_the_collectives_default(capsys):
-    run = ["run", "--infra", "ring:gpus=4", "--collective", "all_reduce", "--size", "1KiB", "--json"]
+    run = ["run", "collective", "all_reduce", "--infra", "ring:gpus=4", "--size", "1KiB", "--json"]
     assert main(run) == 0
     given = json.loads(capsys.readouterr().out)
     assert ("choice" in given, given["algorithm"], given["protocol"]) == (False, "ring", "Simple")
@@ -70,9 +70,9 @@ def test_channels_override_the_librarys(capsys):
     [
         (
             "--library nccl --algorithm ring",
-            "run: --library and --algorithm exclude each other; leave one of them",
+            "run collective: --library and --algorithm exclude each other; leave one of them",
         ),
-        ("--library nccl --protocol LL", "run: --library and --protocol exclude each other"),
+        ("--library nccl --protocol LL", "run collective: --library and --protocol exclude each other"),
         (
             "--library nccl --fidelity congestion",
             "--library does not apply to a collective at --fidelity cong",

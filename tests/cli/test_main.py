@@ -11,7 +11,7 @@ import pytest
 
 from astranb.cli import main
 
-RUN = ["run", "--infra", "dgx-h100", "--collective", "all_reduce"]
+RUN = ["run", "collective", "all_reduce", "--infra", "dgx-h100"]
 
 
 def test_a_run_as_json(capsys):
@@ -69,18 +69,18 @@ def test_save(tmp_path, capsys):
         ([*RUN, "--size", "1KiB", "--channels", "0"], "channels"),
         ([*RUN, "--size", "1KiB", "--channels", "many"], "--channels"),
         (
-            ["run", "--infra", "dgx-h10", "--collective", "all_reduce", "--size", "1"],
+            ["run", "collective", "all_reduce", "--infra", "dgx-h10", "--size", "1"],
             "did you mean 'dgx-h100'",
         ),
-        (["run", "--infra", "nowhere.yaml", "--collective", "all_reduce", "--size", "1"], "nowhere.yaml"),
-        (["run", "--infra", "dgx-h100", "--collective", "all_redcue", "--size", "1"], "did you mean"),
+        (["run", "collective", "all_reduce", "--infra", "nowhere.yaml", "--size", "1"], "nowhere.yaml"),
+        (["run", "collective", "all_redcue", "--infra", "dgx-h100", "--size", "1"], "did you mean"),
         (
-            ["run", "--infra", "switch:gpus=1", "--collective", "all_reduce", "--size", "1"],
+            ["run", "collective", "all_reduce", "--infra", "switch:gpus=1", "--size", "1"],
             "at least 2 ranks",
         ),
-        (["run"], "required"),
-        (["fly"], "invalid choice"),
-        ([], "required"),
+        (["run"], "run: WHAT is missing; give one of collective, exchange, model, trace, jobs"),
+        (["fly"], "unknown command 'fly'"),
+        ([], "COMMAND is missing; give one of run, "),
         (["infra", "show", "/etc"], "/etc"),
     ],
 )
@@ -102,7 +102,7 @@ def test_gpus_without_a_route_are_named(tmp_path, capsys):
     }
     path = tmp_path / "islands.json"
     path.write_text(json.dumps(document))
-    arguments = ["run", "--infra", str(path), "--collective", "all_reduce", "--size", "1KiB"]
+    arguments = ["run", "collective", "all_reduce", "--infra", str(path), "--size", "1KiB"]
     assert main(arguments) == 2
     err = capsys.readouterr().err
     assert "no route from island." in err
@@ -156,7 +156,7 @@ def test_an_algorithm_file_that_cannot_be_run(tmp_path, capsys):
 
 def test_help_and_version(capsys):
     assert main(["--version"]) == 0
-    assert main(["run", "--help"]) == 0
+    assert main(["run", "collective", "--help"]) == 0
     assert "--infra" in capsys.readouterr().out
 
 

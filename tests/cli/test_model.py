@@ -1,4 +1,4 @@
-"""``astranb run --model`` and ``astranb chakra generate``."""
+"""``astranb run model`` and ``astranb chakra generate``."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ def test_what_is_written_runs_as_astra_sims_files_do(tmp_path, capsys):
     (tmp_path / "n.yml").write_text(
         "topology: [Ring, Switch]\nnpus_count: [2, 4]\nbandwidth: [100, 50]\nlatency: [500, 1000]\n"
     )
-    model = ["--model", "gpt3-125m", "--dp", "2", "--tp", "2", "--pp", "2", "--microbatches", "3"]
+    model = ["gpt3-125m", "--dp", "2", "--tp", "2", "--pp", "2", "--microbatches", "3"]
     cluster = ["--system", str(tmp_path / "s.json"), "--network", str(tmp_path / "n.yml")]
     prefix = str(tmp_path / "t")
-    assert main(["chakra", "generate", *model, "--output", prefix, "--json"]) == 0
+    assert main(["chakra", "generate", "--model", *model, "--output", prefix, "--json"]) == 0
     made = json.loads(capsys.readouterr().out)
     assert made["ranks"] == len(read_ranks(prefix)) == 8
     groups = ["--comm-group", f"{prefix}.groups.json"]
-    assert main(["run", "--workload", prefix, *cluster, *groups, "--json"]) == 0
+    assert main(["run", "trace", prefix, *cluster, *groups, "--json"]) == 0
     by_files = json.loads(capsys.readouterr().out)
-    assert main(["run", *model, *cluster, "--json"]) == 0
+    assert main(["run", "model", *model, *cluster, "--json"]) == 0
     at_once = json.loads(capsys.readouterr().out)
     for name in ("time_ps", "per_rank", "messages", "message_bytes", "state_hash"):
         assert at_once[name] == by_files[name]
@@ -56,30 +56,28 @@ def test_what_is_written_runs_as_astra_sims_files_do(tmp_path, capsys):
 
 
 def test_without_files_a_cluster_is_assumed_and_printed(capsys):
-    assert main(["run", "--model", "vgg-16", "--dp", "2"]) == 0
+    assert main(["run", "model", "vgg-16", "--dp", "2"]) == 0
     out = capsys.readouterr().out
     assert "pictures/s" in out
     assert out.count("assumed: ") == 2
-    assert main(["run", "--model", "vgg-16", "--dp", "8", "--infra", "dgx-h100", "--json"]) == 0
+    assert main(["run", "model", "vgg-16", "--dp", "8", "--infra", "dgx-h100", "--json"]) == 0
     assert len(json.loads(capsys.readouterr().out)["assumed"]) == 1
-    assert (
-        main(["run", "--model", "gpt3-125m", "--mode", "decode", "--tp", "2", "--seq", "100", "--json"]) == 0
-    )
+    assert main(["run", "model", "gpt3-125m", "--mode", "decode", "--tp", "2", "--seq", "100", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["mode"] == "decode"
 
 
 @pytest.mark.parametrize(
     "command, said",
     [
-        ("run --model gpt-3", "unknown model 'gpt-3'; did you mean"),
-        ("run --dp 2", "--dp needs --model"),
-        ("run --sp", "--sp needs --model"),
-        ("run --model gpt3-125m --collective x", "--collective and --model exclude each other"),
-        ("run --model gpt3-125m --infra dgx-h100", "the network has 8 NPUs, but the plan has 1 ranks"),
-        ("run --model gpt3-125m --infra dgx-h100 --network n.yml", "--infra and --network exclude"),
-        ("run --model gpt3-125m --fidelity cachelin", "did you mean 'cacheline'"),
-        ("run --model gpt3-125m --dp 0", "0 is out of range"),
-        ("run --model none.yaml", "No such file"),
+        ("run model gpt-3", "unknown model 'gpt-3'; did you mean"),
+        ("run --dp 2", "run: what to run comes first: collective, exchange, model"),
+        ("run collective all_gather --sp", "unknown option --sp; it belongs to astranb run model"),
+        ("run model gpt3-125m --collective x", "unknown option --collective"),
+        ("run model gpt3-125m --infra dgx-h100", "the network has 8 NPUs, but the plan has 1 rank"),
+        ("run model gpt3-125m --infra dgx-h100 --network n.yml", "--infra and --network exclude"),
+        ("run model gpt3-125m --fidelity cachelin", "did you mean 'cacheline'"),
+        ("run model gpt3-125m --dp 0", "0 is out of range"),
+        ("run model none.yaml", "No such file"),
         ("chakra generate --model gpt3-125m", "--output is missing"),
         ("chakra generate --output x", "--model is missing"),
         ("chakra generate --model gpt3-125m --output /no/such/t", "cannot be written"),
@@ -95,7 +93,7 @@ def test_what_does_not_go_is_one_line(command, said, capsys):
 
 def test_options_of_the_system_count_for_models_too(tmp_path, capsys):
     (tmp_path / "s.json").write_text('{"all-reduce-implementation": ["ring"], "endpoint-delay": 1000}')
-    command = ["run", "--model", "vgg-16", "--dp", "2", "--json", "--system", str(tmp_path / "s.json")]
+    command = ["run", "model", "vgg-16", "--dp", "2", "--json", "--system", str(tmp_path / "s.json")]
     times = []
     for more in ([], ["--injection-scale", "9"], ["--num-queues-per-dim", "0"]):
         code = main([*command, *more])
@@ -103,7 +101,7 @@ def test_options_of_the_system_count_for_models_too(tmp_path, capsys):
         times.append(json.loads(out)["time_ps"] if code == 0 else code)
     assert times[0] < times[1]
     assert times[2] == 2
-    command = ["run", "--model", "gpt3-125m", "--pp", "2", "--json"]
+    command = ["run", "model", "gpt3-125m", "--pp", "2", "--json"]
     messages = []
     for more in ([], ["--rendezvous-protocol"]):
         assert main([*command, *more]) == 0
@@ -114,7 +112,7 @@ def test_options_of_the_system_count_for_models_too(tmp_path, capsys):
 def test_the_three_fidelities_and_what_they_leave(tmp_path, capsys):
     (tmp_path / "mine.yaml").write_text("{layers: 1, hidden: 64, heads: 4, ffn: 128, vocab: 0, sequence: 16}")
     (tmp_path / "n.yml").write_text("topology: [Switch]\nnpus_count: [4]\nbandwidth: [50]\nlatency: [500]\n")
-    command = ["run", "--model", str(tmp_path / "mine.yaml"), "--tp", "2", "--dp", "2"]
+    command = ["run", "model", str(tmp_path / "mine.yaml"), "--tp", "2", "--dp", "2"]
     command += ["--network", str(tmp_path / "n.yml")]
     times = {}
     for fidelity in ("analytical", "congestion", "cacheline"):
@@ -142,23 +140,29 @@ def test_element_wise_operations_and_experts(tmp_path, capsys):
     assert "4 traces" in capsys.readouterr().out
     assert main([*run, "--expert-imbalance=0.5"]) == 2
     assert "take 1 to 2" in capsys.readouterr().err
-    assert main(["run", "--expert-imbalance=2", "--infra=dgx-h100"]) == 2
-    assert "--expert-imbalance needs --model" in capsys.readouterr().err
+    assert main(["run", "collective", "all_gather", "--expert-imbalance=2", "--infra=dgx-h100"]) == 2
+    assert "--expert-imbalance; it belongs to astranb run model" in capsys.readouterr().err
 
 
 def test_pytorch_without_compilation_is_slower_and_deepep_sends_less(capsys):
     def took(model: str, *more: str) -> int:
-        assert main(["run", "--model", model, "--json", *more]) == 0
+        assert main(["run", "model", model, "--json", *more]) == 0
         return int(json.loads(capsys.readouterr().out)["time_ps"])
 
     dense = ["llama3-8b", "--dp=8", "--zero=3", "--recompute"]
-    fused, eager = took(*dense), took(*dense, "--library=pytorch")
-    summed = took(*dense, "--library=pytorch", "--gradient-bytes=4")
-    assert fused < eager < summed < took(*dense, "--library=pytorch", "--attention=flash1")
+    fused, eager = took(*dense, "--framework=megatron"), took(*dense, "--framework=pytorch")
+    assert took(*dense) == eager  # that is PyTorch's FSDP
+    assert took("llama3-8b", "--dp=4", "--tp=2", "--zero=3", "--recompute") == took(
+        "llama3-8b", "--dp=4", "--tp=2", "--zero=3", "--recompute", "--framework=megatron"
+    )
+    summed = took(*dense, "--framework=pytorch", "--gradient-bytes=4")
+    assert fused < eager < summed < took(*dense, "--framework=pytorch", "--attention=flash1")
     experts = ["mixtral-8x7b", "--dp=16", "--ep=8", "--memory-limit=none"]
     assert took(*experts, "--dispatch-node=8") < took(*experts)
-    assert main(["run", "--model=llama3-8b", "--library=jax"]) == 2
-    assert "unknown library 'jax'" in capsys.readouterr().err
+    assert main(["run", "model", "llama3-8b", "--framework=jax"]) == 2
+    assert "unknown library 'jax'; known: megatron, pytorch" in capsys.readouterr().err
+    assert main(["run", "model", *dense, "--batch=8"]) == 0
+    assert "PyTorch's FSDP, whose kernels are not fused; --framework megatron" in capsys.readouterr().out
 
 
 def test_a_gpu_is_fitted_to_timings_of_its_kernels(tmp_path, capsys):
@@ -172,7 +176,7 @@ def test_a_gpu_is_fitted_to_timings_of_its_kernels(tmp_path, capsys):
     path.write_text("\n".join([*rows, ""]))
     took = []
     for more in ([], ["--kernels", str(path)]):
-        assert main(["run", "--model", "llama3-8b", "--tp", "8", *more, "--json"]) == 0
+        assert main(["run", "model", "llama3-8b", "--tp", "8", *more, "--json"]) == 0
         took.append(json.loads(capsys.readouterr().out))
     assert took[1]["sorts_ps"]["matrices"] > 1.5 * took[0]["sorts_ps"]["matrices"]
     # What every kernel takes besides is fitted, too.
@@ -180,7 +184,7 @@ def test_a_gpu_is_fitted_to_timings_of_its_kernels(tmp_path, capsys):
     assert any("fitted to mine.csv: 3 rows, mean error" in line for line in took[1]["assumed"])
     output = ["--output", str(tmp_path / "t")]
     assert main(["chakra", "generate", "--model", "gpt3-125m", "--kernels", str(path), *output]) == 2
-    assert "--kernels needs --gpu" in capsys.readouterr().err
+    assert "chakra generate: --kernels needs --gpu" in capsys.readouterr().err
     path.write_text("gpu,ns\n")
-    assert main(["run", "--model", "gpt3-125m", "--kernels", str(path)]) == 2
+    assert main(["run", "model", "gpt3-125m", "--kernels", str(path)]) == 2
     assert "mine.csv: the columns are 'gpu,ns'" in capsys.readouterr().err

@@ -12,7 +12,7 @@ import astranb as anb
 from astranb.cli import main
 from tests.workload.astrasim1.test_files import NETWORK, SYSTEM, TABLE
 
-RUN = ["run", "--infra", "switch:gpus=2", "--collective", "all_gather", "--size", "2KiB", "--json"]
+RUN = ["run", "collective", "all_gather", "--infra", "switch:gpus=2", "--size", "2KiB", "--json"]
 
 
 def test_a_run_leaves_a_page_a_picture_and_a_trace(tmp_path: Path, capsys) -> None:
@@ -31,13 +31,19 @@ def test_a_run_leaves_a_page_a_picture_and_a_trace(tmp_path: Path, capsys) -> No
 @pytest.mark.parametrize("engine", ["2.0", "1.0"])
 def test_a_workload_leaves_as_much(tmp_path: Path, capsys, engine: str) -> None:
     if engine == "2.0":
-        run = ["run", "--model", "gpt3-125m", "--dp", "2", "--tp", "2", "--json"]
+        run = ["run", "model", "gpt3-125m", "--dp", "2", "--tp", "2", "--json"]
     else:
         (tmp_path / "w.txt").write_text(TABLE)
         (tmp_path / "s.txt").write_text(SYSTEM)
         (tmp_path / "n.json").write_text(json.dumps(NETWORK))
-        names = {"workload": "w.txt", "system": "s.txt", "network": "n.json"}
-        run = ["run", *(f"--{name}={tmp_path / file}" for name, file in names.items()), "--json"]
+        names = {"system": "s.txt", "network": "n.json"}
+        run = [
+            "run",
+            "trace",
+            str(tmp_path / "w.txt"),
+            *(f"--{name}={tmp_path / file}" for name, file in names.items()),
+            "--json",
+        ]
     assert main(run) == 0
     said = json.loads(capsys.readouterr().out)
     page, drawing, trace, saved = (tmp_path / name for name in ("r.html", "r.svg", "r.json", "r.npz"))
@@ -67,11 +73,11 @@ def test_a_workload_leaves_a_trace_and_tables(tmp_path, capsys):
         step = TraceBuilder()
         step.compute("forward", duration_us=5)
         step.collective("all_reduce", "1 MiB", name="gradients")
-        write(tmp_path / f"w.{rank}.et", step.build())
+        write(step.build(), tmp_path / f"w.{rank}.et")
     (tmp_path / "s.json").write_text('{"all-reduce-implementation": ["ring"], "local-mem-bw": 1600}')
     network = "topology: [Ring]\nnpus_count: [4]\nbandwidth: [50]\nlatency: [500]\n"
     (tmp_path / "n.yml").write_text(network)
-    command = ["run", "--workload", str(tmp_path / "w"), "--system", str(tmp_path / "s.json")]
+    command = ["run", "trace", str(tmp_path / "w"), "--system", str(tmp_path / "s.json")]
     command += ["--network", str(tmp_path / "n.yml")]
     more = ["--perfetto", str(tmp_path / "t.json.gz"), "--frames", str(tmp_path / "f")]
     assert main([*command, *more]) == 0

@@ -39,7 +39,7 @@ def test_a_condition_comes_from_a_file(tmp_path, capsys):
     [
         ([], "give --collective or --condition"),
         (["--collective", "all_gathr"], "did you mean 'all_gather'"),
-        (["--collective", "all_gather", "--down", "x"], "unknown node 'x'"),
+        (["--collective", "all_gather", "--down", "x"], "unknown object 'x'"),
         (["--collective", "all_gather", "--exact", "--slices", "100"], "too many for an exact solution"),
     ],
 )

@@ -12,7 +12,7 @@ from astranb.cli import main
 from astranb.traffic import TARGETS
 
 _PLAN = ["--dp", "2", "--tp", "2", "--pp", "2", "--batch", "4", "--microbatches", "2"]
-_MODEL = ["--model", "gpt3-125m", *_PLAN]
+_MODEL = ["model", "gpt3-125m", *_PLAN]
 
 
 @pytest.fixture(scope="module")
@@ -39,8 +39,8 @@ def _error(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 def test_from_a_profile_to_a_replay(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     profile, file = str(tmp_path / "job.json"), str(tmp_path / "job.parquet")
-    assert _document(capsys, "profile", *_MODEL, "--seq", "64", "-o", profile)["ranks"] == 8
-    recorded = _document(capsys, "record", "--profile", profile, "-o", file)
+    assert _document(capsys, "profile", "--model", *_MODEL[1:], "--seq", "64", "-o", profile)["ranks"] == 8
+    recorded = _document(capsys, "record", "profile", profile, "-o", file)
     assert recorded["files"] == [file]
     assert (recorded["ranks"], recorded["classes"]) == (8, 2)
     direct = _document(capsys, "record", *_MODEL, "--seq", "64", "-o", str(tmp_path / "direct.parquet"))
@@ -54,7 +54,7 @@ def test_from_a_profile_to_a_replay(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 
 def test_a_run_and_a_replay_of_it_agree(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run = ["--infra", "dgx-h100", "--collective", "all_reduce", "--size", "1MiB", "--algorithm", "ring"]
+    run = ["collective", "all_reduce", "--infra", "dgx-h100", "--size", "1MiB", "--algorithm", "ring"]
     file = str(tmp_path / "ring.parquet")
     assert main(["run", *run, "--fidelity", "congestion", "--json"]) == 0
     ran = json.loads(capsys.readouterr().out)
@@ -99,7 +99,7 @@ def test_an_algorithm_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[
         "        block.copy(p.input(rank)[0], p.output(rank)[rank])\n"
         "        block.wait(came[rank], p.ranks - 1)\n"
     )
-    run = ["--infra", "switch:gpus=4", "--collective", "all_gather", "--size", "64KiB", "--algorithm", "ring"]
+    run = ["collective", "all_gather", "--infra", "switch:gpus=4", "--size", "64KiB", "--algorithm", "ring"]
     use = f"all_gather={tmp_path / 'mine.py'}:star"
     file = str(tmp_path / "star.parquet")
     recorded = _document(capsys, "record", *run, "--use", use, "-o", file)
@@ -112,18 +112,21 @@ def test_an_algorithm_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[
     "arguments, error",
     [
         (["record", *_MODEL], "nothing to write"),
-        (["record", "--model", "gpt3-125m", "--dp", "2", "--ep", "3", "-o", "x.parquet"], "3"),
-        (["record", "--model", "gpt3-175b", "-o", "x.parquet"], "memory"),
+        (["record", "model", "gpt3-125m", "--dp", "2", "--ep", "3", "-o", "x.parquet"], "3"),
+        (["record", "model", "gpt3-175b", "-o", "x.parquet"], "memory"),
         (["record", *_MODEL, "--use", "all_reduce", "-o", "x.parquet"], "--use"),
         (["record", *_MODEL, "--use", "all_reduce=rings", "-o", "x.parquet"], "rings"),
         (["record", *_MODEL, "--fidelity", "cacheline", "-o", "x.parquet"], "cacheline"),
-        (["record", "--profile", "job.json", *_MODEL, "-o", "x.parquet"], "exclude each other"),
+        (["record", "profile", "job.json", "--dp", "2"], "unknown option --dp"),
         (["show", "nowhere.parquet"], "nowhere.parquet"),
         (["translate", "FILE", "--to", "gaol"], "did you mean 'goal'"),
-        (["translate", "FILE"], "no to is given"),
+        (["translate", "FILE"], "traffic translate: --to is missing; --list names"),
         (["translate", "FILE", "--to", "goal", "--set", "speed"], "NAME=VALUE"),
-        (["translate", "FILE", "--to", "goal", "--set", "speed=3"], "speed"),
-        (["replay", "FILE"], "one of --infra and --network"),
+        (
+            ["translate", "FILE", "--to", "goal", "--set", "speed=3"],
+            "--set: goal has no option 'speed'; known: time_unit",
+        ),
+        (["replay", "FILE"], "the network is missing; give --infra, or --network FILE"),
         (["replay", "FILE", "--infra", "switch:gpus=4"], "8 ranks on a network of 4 NPUs"),
     ],
 )

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from astranb.cli.parsing import Parser
 from astranb.cli.traffic_profile import add_profile
 from astranb.core.errors import InputError
-from astranb.explore.options.arguments import Parser
 from astranb.traffic import Profile
 from astranb.workload.models import Parallelism, workload
 

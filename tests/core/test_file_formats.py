@@ -61,21 +61,21 @@ SAMPLES: dict[str, str | bytes] = {
     "HTML": "<!doctype html>\n<html></html>",
 }
 INFRA = ["infra", "check"]
-TRACES = ["run", "--workload", "no/such", "--system", "no/such.json", "--network"]
-LAYERS = ["run", "--workload", "{layers}", "--system", "{system}", "--network"]
+TRACES = ["run", "trace", "step", "--system", "no/such.json", "--network"]
+LAYERS = ["run", "trace", "{layers}", "--system", "{system}", "--network"]
 TASK_GRAPHS = {"FlexFlow task graph", "FlexFlow task graph, JSON"}
 SIMULATORS = {"ns-3 topology", "HTSim topology", "BookSim network", *TASK_GRAPHS}
-BINARY = {"gzip", "zip", "zstd", "SQLite"}  # as --workload no text, so a prefix of traces
+BINARY = {"gzip", "zip", "zstd", "SQLite"}  # as a workload no text, so a prefix of traces
 READERS = [
     (INFRA, {"InfraGraph", *SIMULATORS}),
     (["infra", "convert"], {"NCCL topology", "lstopo", *SIMULATORS}),
     (TRACES, {"network", *SIMULATORS}),
     (LAYERS, {"network", "network 1.0"}),
     (
-        ["run", "--network", "{network}", "--system", "{system}", "--workload"],
+        ["run", "trace", "--network", "{network}", "--system", "{system}"],
         {"layer table", *BINARY, *TASK_GRAPHS},
     ),
-    (["run", "--network", "{network}", "--workload", "{layers}", "--system"], {"system 1.0"}),
+    (["run", "trace", "{layers}", "--network", "{network}", "--system"], {"system 1.0"}),
     (["collective", "import"], {"plan", "MSCCL", "TACOS"}),
     (
         ["chakra", "info"],
@@ -88,6 +88,7 @@ READERS = [
 @pytest.fixture
 def sample(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # what is converted is written there
+    write(TraceBuilder().build(), "step.0.et")
 
     def make(key):
         text = SAMPLES[key]
@@ -108,12 +109,15 @@ def test_every_format_is_recognized(sample, key):
 def test_a_chakra_trace_is_recognized(tmp_path, capsys):
     trace = TraceBuilder()
     trace.compute("a", num_ops=1)
-    write(tmp_path / "t.0.et", trace.build())
+    write(trace.build(), tmp_path / "t.0.et")
     found = format_of(tmp_path / "t.0.et")
     assert found is not None
     assert found.key == "Chakra"
     assert main(["infra", "check", str(tmp_path / "t.0.et")]) == 2
-    assert "this is a Chakra trace; give PREFIX of PREFIX.RANK.et as --workload" in capsys.readouterr().err
+    assert (
+        "this is a Chakra trace; run PREFIX of PREFIX.RANK.et with 'astranb run trace PREFIX'"
+        in capsys.readouterr().err
+    )
 
 
 def test_what_is_none_of_them_is_not_recognized(tmp_path):

@@ -112,7 +112,7 @@ import sys
 from pathlib import Path
 from astranb.chakra import write_ranks
 for turn in range(1, 1000):
-    write_ranks(sys.argv[1], 1 + turn % 5, lambda _rank: bytes([8, turn % 100]) * 2000)
+    write_ranks(lambda _rank: bytes([8, turn % 100]) * 2000, sys.argv[1], ranks=1 + turn % 5)
 """
 
 
@@ -187,8 +187,8 @@ def test_a_smaller_set_removes_further_ranks(tmp_path: Path):
     step = TraceBuilder()
     step.collective("all_reduce", "1 MiB")
     trace = step.build()
-    write_ranks(tmp_path / "a", 4, lambda _rank: trace.data)
+    write_ranks(lambda _rank: trace.data, tmp_path / "a", ranks=4)
     (tmp_path / "a.1.et.gz").write_bytes(b"older")
-    write_ranks(tmp_path / "a", 2, lambda _rank: trace.data)
+    write_ranks(lambda _rank: trace.data, tmp_path / "a", ranks=2)
     assert len(read_ranks(tmp_path / "a")) == 2
     assert len(list(tmp_path.iterdir())) == 2

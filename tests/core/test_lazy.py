@@ -98,4 +98,32 @@ def test_no_name_of_a_face_is_that_of_a_module_beside_it() -> None:
         beside = {other.stem for other in file.parent.iterdir()}
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ImportFrom) and node.level == 1 and node.module:
-                assert not beside & {alias.asname or alias.name for alias in node.names}, file
+                names = {alias.asname or alias.name for alias in node.names}
+                assert not (beside - {node.module}) & names, file  # a folder that is called is itself
+
+
+def test_an_unknown_name_of_a_face_names_the_nearest(face: str) -> None:
+    package = importlib.import_module(face)
+    with pytest.raises(AttributeError, match=r"no attribute 'frist'; did you mean 'first'\?$"):
+        _ = package.frist
+    with pytest.raises(AttributeError, match=r"no attribute '_frist'$"):
+        _ = package._frist
+    with pytest.raises(AttributeError, match=r"'Simulaton'; did you mean 'Simulation'\?$"):
+        _ = astranb.Simulaton
+
+
+@pytest.mark.parametrize(
+    "name, hint",
+    [
+        ("allreduce", "did you mean 'all_reduce' or 'reduce'?"),
+        ("broadcst", "did you mean 'broadcast' or 'library_cost'?"),
+        ("hierarchical", "it is an algorithm: all_reduce(size, 'hierarchical')"),
+        ("both_ways_round", ""),
+    ],
+)
+def test_an_unknown_collective_names_the_nearest_or_its_algorithm(name: str, hint: str) -> None:
+    with pytest.raises(AttributeError) as caught:
+        getattr(astranb.collectives, name)
+    message = f"module 'astranb.collectives' has no attribute {name!r}"
+    assert str(caught.value) == (f"{message}; {hint}" if hint else message)
+    assert not hasattr(astranb.collectives, name)

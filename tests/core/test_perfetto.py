@@ -46,7 +46,7 @@ def test_a_file_of_several_batches_is_json_and_the_same_bytes_each_time(tmp_path
         other["slices"] = 5000
 
     for name in ("a.json", "b.json.gz", "c.json.gz"):
-        write_trace(tmp_path / name, events(), other)
+        write_trace(events(), other, tmp_path / name)
     plain = (tmp_path / "a.json").read_bytes()
     assert gzip.decompress((tmp_path / "b.json.gz").read_bytes()) == plain
     assert (tmp_path / "b.json.gz").read_bytes() == (tmp_path / "c.json.gz").read_bytes()
@@ -57,5 +57,5 @@ def test_a_file_of_several_batches_is_json_and_the_same_bytes_each_time(tmp_path
 
 
 def test_a_trace_without_events(tmp_path: Path) -> None:
-    write_trace(tmp_path / "none.json", iter(()), {})
+    write_trace(iter(()), {}, tmp_path / "none.json")
     assert json.loads((tmp_path / "none.json").read_text())["traceEvents"] == []

@@ -25,7 +25,7 @@ TABLES = st.dictionaries(
 @given(TABLES)
 def test_what_is_written_is_read(tmp_path_factory, tables):
     path = tmp_path_factory.mktemp("state") / "state.npz"
-    write_tables(path, tables)
+    write_tables(tables, path)
     again = read_tables(path, "a state", "write one")
     assert list(again) == list(tables)
     assert all(again[name].dtype == ROW and (again[name] == tables[name]).all() for name in tables)

@@ -22,7 +22,7 @@ OF_OTHERS = {
     ("widgets/desk.py", "choose"),
     ("widgets/page_editor.py", "choose"),
 }
-"""Where such a method is not that of an array, or what it gives is made as wide as it must be."""
+"""Calls whose method is not that of an array, or whose result is widened as needed."""
 
 
 def _narrow(tree: ast.AST):

@@ -18,7 +18,7 @@ from astranb.workload.models import Parallelism, workload
 @pytest.fixture(scope="module")
 def sim():
     step = workload("gpt3-1.3b", Parallelism(pipeline=2), batch=8, microbatches=8, gpu="h100-sxm")
-    found = anb.Simulation(None, step)
+    found = anb.Simulation(step)
     found.run()
     return found
 
@@ -38,7 +38,7 @@ def test_a_picture_names_the_parts_the_peak_and_the_limit(sim, tmp_path, dark):
 
 def test_many_changes_keep_their_fullest_moment():
     step = workload("gpt3-1.3b", batch=32, microbatches=32, gpu="h100-sxm")
-    found = anb.Simulation(None, step)
+    found = anb.Simulation(step)
     found.run()
     rows = found.result.to_dataframe("memory")
     assert len(rows) > 1000
@@ -60,7 +60,7 @@ def test_other_ranks_files_and_runs_are_refused(sim, tmp_path):
 
 
 def test_the_command_line_writes_all_of_it(tmp_path, capsys):
-    words = ["run", "--model", "gpt3-125m", "--pp", "2", "--batch", "4", "--microbatches", "4"]
+    words = ["run", "model", "gpt3-125m", "--pp", "2", "--batch", "4", "--microbatches", "4"]
     files = [
         "--memory-svg",
         str(tmp_path / "m.svg"),

@@ -41,7 +41,7 @@ def test_what_is_proposed(text: str, found: list[str]) -> None:
 @pytest.mark.parametrize("text", ["", "rank[0]", "rank[0].", "rank[0].op", "op", "dim", "layer", "link"])
 def test_paths_of_workloads_can_be_inspected_and_broken_on(subject: str, text: str) -> None:
     layers = subject == "layers"
-    sim = anb.Simulation(None, LAYERS if layers else STEP, fidelity="analytical" if layers else subject)
+    sim = anb.Simulation(LAYERS if layers else STEP, fidelity="analytical" if layers else subject)
     sim.run()
     found = sim.paths(text)
     assert bool(found) == (

@@ -161,7 +161,7 @@ def _repaired(path: Path) -> None:
 
 def _graphml() -> list[bytes]:
     with tempfile.TemporaryDirectory() as folder:
-        chakra.write_graphml(Path(folder, "t.graphml"), chakra.Trace(_traces()[0]))
+        chakra.write_graphml(chakra.Trace(_traces()[0]), Path(folder, "t.graphml"))
         return [Path(folder, "t.graphml").read_bytes()]
 
 

@@ -80,7 +80,7 @@ def _layers(one: bool = False, **more: Any) -> anb.Simulation:
             (folder / "s.txt").write_text(SYSTEM1)
             (folder / "n.json").write_text(json.dumps({**NETWORK1, "units-count": [4]}))
         read = read_files(folder / "w.txt", folder / "s.txt", folder / "n.json", passes=1 if one else 2)
-    return anb.Simulation(None, read, **more)
+    return anb.Simulation(read, **more)
 
 
 def _around(rank: int, ranks: int, size: int = 1024) -> Operations:
@@ -196,9 +196,9 @@ WORKLOADS: dict[str, tuple[Callable[[], anb.Simulation], tuple[int, ...]]] = {
         ),
         (300, 900),
     ),
-    "workload": (lambda: anb.Simulation(None, _workload(), fidelity="congestion"), (0, 60, 150)),
-    "workload, divided": (lambda: anb.Simulation(None, _divided(), fidelity="congestion"), (0, 60, 150)),
-    "workload, divided ports": (lambda: anb.Simulation(None, _divided(), fidelity="analytical"), (60,)),
+    "workload": (lambda: anb.Simulation(_workload(), fidelity="congestion"), (0, 60, 150)),
+    "workload, divided": (lambda: anb.Simulation(_divided(), fidelity="congestion"), (0, 60, 150)),
+    "workload, divided ports": (lambda: anb.Simulation(_divided(), fidelity="analytical"), (60,)),
     "workload, bus": (
         lambda: anb.Simulation(
             None,

@@ -156,8 +156,8 @@ def test_an_own_file_has_what_it_is_like(own):
 def test_a_file_is_accepted_wherever_a_name_is(own, tmp_path, capsys):
     for command in (
         "gpu show {gpu}",
-        "run --infra switch:gpus=2 --gpu {gpu} --collective all_reduce --size 4KiB",
-        "run --model gpt3-125m --mode decode --batch 1 --gpu {gpu}",
+        "run collective all_reduce --infra switch:gpus=2 --gpu {gpu} --size 4KiB",
+        "run model gpt3-125m --mode decode --batch 1 --gpu {gpu}",
         "serve --model llama3-8b --gpu {gpu} --requests constant:rate=4,prompt=64,output=8,count=3",
         f"traffic profile --model gpt3-125m --gpu {{gpu}} --output {tmp_path}/profile.json",
         f"chakra generate --model gpt3-125m --gpu {{gpu}} --output {tmp_path}/step",
@@ -198,7 +198,7 @@ def test_a_saved_run_needs_no_file(own, tmp_path):
 def test_a_file_without_kernels_cannot_run_models(tmp_path, capsys):
     path = tmp_path / "bare.json"
     write_preset(replace(preset("generic"), name="bare", like=""), path)
-    assert main(["run", "--model", "gpt3-125m", "--gpu", str(path)]) == 2
+    assert main(["run", "model", "gpt3-125m", "--gpu", str(path)]) == 2
     assert f"{path}:1: section 'kernels' is missing; add it, or 'like' with" in capsys.readouterr().err
     with pytest.raises(InputError, match="no GPU 'generic' for a model"):
         gpu_named("generic")
@@ -216,7 +216,7 @@ def test_a_file_without_kernels_cannot_run_models(tmp_path, capsys):
 def test_bad_numbers_are_one_line_of_the_command(line, message, tmp_path, capsys):
     path = tmp_path / "h100-pcie.yaml"
     path.write_text(OWN.partition("kernels:")[0] + line + "\n")
-    run = "run --infra ring:gpus=2 --collective all_reduce --size 1KiB --gpu"
+    run = "run collective all_reduce --infra ring:gpus=2 --size 1KiB --gpu"
     refused((run, "gpu show", "gpu show --json"), path, message, capsys)
 
 
@@ -278,7 +278,7 @@ def test_numbers_are_in_range_without_a_file(part, number, value, message):
 def test_unknown_names():
     with pytest.raises(InputError, match=r"unknown GPU 'h100-smx'; did you mean 'h100-sxm'"):
         preset("h100-smx")
-    with pytest.raises(InputError, match=r"or give a file, for example my-gpu\.yaml"):
+    with pytest.raises(InputError, match=r"\(or give a file, as my-gpu\.yaml\)"):
         preset("h100.jsn")
     with pytest.raises(InputError, match="No such file"):
         preset("none.json")
@@ -294,18 +294,24 @@ NAMED_BY_THEMSELVES = {
 
 
 WORDS = {
+    "__init__.py": "the name of a server in a hint",
     "chakra/analysis/timeline.py": "a command in a hint",
     "cli/chakra.py": "an example in a help text",
+    "cli/serve.py": "an example in a help text",
+    "collectives/formats/__init__.py": "the name of a server in a hint",
     "collectives/choice/rccl.py": "the machine that is modelled, in a hint",
     "explore/calibration/preset_fit.py": "a command in a hint",
-    "explore/options/run_options.py": "examples of commands",
+    "cli/run.py": "examples of commands",
+    "explore/runs/specs.py": "a default in a help text",
     "infragraph/detected.py": "a pattern of the names that drivers show",
     "infragraph/lstopo.py": "a command in a hint",
+    "mcp/tools.py": "an example in the description of a tool",
     "sim/engines.py": "the name of a server in a hint",
     "widgets/draft.py": "the name of the server that a draft begins with",
     "widgets/editor.py": "the name of the server that an editor begins with",
     "widgets/page_editor.py": "the name of the server that an editor begins with",
     "workload/kernels/kernel_grids.py": "a command in a hint",
+    "workload/operation_list.py": "the name of a server in a hint",
 }
 """Files in which a GPU's name is only a word of a longer text, and which."""
 

@@ -82,6 +82,9 @@ def nvlink_rate(graph, rank=0):
         ("ndv5", 8, 450 * GB, "h100-sxm"),
         ("a3-mega", 8, 450 * GB, "h100-sxm"),
         ("a3-high", 8, 450 * GB, "h100-sxm"),
+        ("dgx-b300", 8, 900 * GB, "b300"),
+        ("dgx-gb300", 4, 900 * GB, "gb300"),
+        ("gb300-nvl72:trays=2", 8, 900 * GB, "gb300"),
         ("gb200-nvl72", 72, 900 * GB, "gb200"),
         ("gb200-nvl72:trays=9", 36, 900 * GB, "gb200"),
         ("rails:server=h800", 16, 200 * GB, "h800-sxm"),
@@ -93,6 +96,24 @@ def test_each_gpu_has_its_nvlinks_and_its_preset(name, gpus, nvlink, gpu):
     assert len(graph.gpus) == gpus
     assert {nvlink_rate(graph, rank) for rank in (0, gpus // 2, gpus - 1)} == {nvlink}
     assert {one.name for one in presets_of(machine, compile_fabric(graph), None)[0]} == {gpu}
+
+
+@pytest.mark.parametrize(
+    "name, rate, links",
+    [("mi300x", 56_250_000_000, 7), ("mi325x", 56_250_000_000, 7), ("mi350x", 67_500_000_000, 7),
+     ("mi355x", 67_500_000_000, 7), ("l40s", 31_500_000_000, 1), ("rtxpro6000", 63_000_000_000, 1)],
+)  # fmt: skip
+def test_each_gpu_without_nvlink_has_its_links_and_its_preset(name, rate, links):
+    machine = blueprint(name)
+    graph = machine.expand()
+    gpus = set(graph.gpus.tolist())
+    for gpu in gpus:
+        ends = zip(graph.edges.a.tolist(), graph.edges.b.tolist(), strict=True)
+        mine = [k for k, pair in enumerate(ends) if gpu in pair]
+        # Between GPUs, or where there are none to the PCIe switch.
+        direct = [k for k in mine if {int(graph.edges.a[k]), int(graph.edges.b[k])} <= gpus] or mine
+        assert [int(graph.edges["bandwidth_Bps"][0][k]) for k in direct] == [rate] * links
+    assert {one.name for one in presets_of(machine, compile_fabric(graph), None)[0]} == {name}
 
 
 def test_all_gpus_of_a_rack_are_one_switch_apart():
@@ -183,6 +204,7 @@ def test_small_ones():
         ("gb200-nvl72:trays=19", r"trays: '19' is not a whole number from 1 to 18"),
         ("rails:network=token-ring", r"network: unknown value 'token-ring'"),
         ("clos:server_count=3", r"blueprint 'clos:server_count=3': clos has no parameter 'server_count'; did you mean 'server"),
+        ("clos:server=4", r"server is a name, not a number; did you mean servers=4\?"),
         ("clos:servers=0", r"servers: '0' is not a whole number from 1 to 16384"),
         ("clos:servers=-4", r"'-4' is not a whole number"),
         ("clos:servers=99999999999", r"is not a whole number"),

@@ -139,7 +139,7 @@ def test_other_links(tmp_path: Path) -> None:
 
 def test_links_out_of_the_file_are_noted(tmp_path: Path) -> None:
     infra = nccl(tmp_path, gpu("0000:12:00.0", 0, link("0000:99:00.0", 4)))
-    assert infra.notes == ["1 NVLinks to 0000:99:00.0, which is not in the file, are left out"]
+    assert infra.notes == ["left out: 1 NVLink to 0000:99:00.0, which is not in the file"]
 
 
 @pytest.mark.skipif(not RECORDED.is_dir(), reason="the shared folder with real topology files is not here")
@@ -263,8 +263,8 @@ def test_a_file_without_gpus_and_classes(tmp_path: Path) -> None:
 @pytest.mark.filterwarnings("default::astranb.core.errors.InputWarning")
 def test_commands_warn_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = str(input_file(tmp_path, 2))
-    run = ["run", "--infra", file, "--collective", "all_reduce", "--size", "1KiB", "--json"]
-    step = ["run", "--infra", file, "--model", "gpt3-125m", "--dp", "2", "--json"]
+    run = ["run", "collective", "all_reduce", "--infra", file, "--size", "1KiB", "--json"]
+    step = ["run", "model", "gpt3-125m", "--infra", file, "--dp", "2", "--json"]
     for command in (run, [*run, "--fidelity", "congestion"], step):
         assert main(command) == 0
         printed = capsys.readouterr()

@@ -53,7 +53,7 @@ def test_failures_of_failures_and_ranks_by_number() -> None:
         ("gpu[0]->gpu[9]", r"unknown gpu\[9\]"),
         ("gpu[0]->gpu[2]", "unknown link 'gpu\\[0\\]->gpu\\[2\\]'"),
         ("gpu[0]->gpu[1]#7", "lanes are #0 to #0"),
-        ("nothing", "unknown node 'nothing'"),
+        ("nothing", "unknown object 'nothing'"),
     ],
 )
 def test_bad_paths(path: str, error: str) -> None:

@@ -11,7 +11,7 @@ import pytest
 from astranb.core.document import read_document
 from astranb.core.errors import InputError
 from astranb.hardware.reader import FOLDER, KINDS, read_section
-from astranb.infragraph import LINK_PROPERTIES, LINK_TYPES
+from astranb.infragraph import LINK_PROPERTIES, LINK_TYPES, NETWORK_TYPES
 from astranb.infragraph.link_properties import BANDWIDTH
 from astranb.infragraph.link_types import CABLE, DEFAULT, forwarding, read_link_type
 from astranb.infragraph.servers import _BUILD, SERVERS, HostNumbers, read_hosts
@@ -81,7 +81,7 @@ def test_hosts_are_a_file_each_number_with_its_source(tmp_path: Path) -> None:
     for name in SERVERS:
         origins = read_section(shipped.get(name), HostNumbers).origins
         assert {origin.kind for origin in origins.values()} <= {"data sheet", "assumed"}
-        assert SERVERS[name].numbers.network in ("ethernet", "infiniband")
+        assert SERVERS[name].numbers.network in NETWORK_TYPES
     path = tmp_path / "hosts.json"
     path.write_text('{"format": "astranb-hosts", "version": 1,\n"box": {"title": "a box",\n"nic_Bps": -5}}')
     with pytest.raises(InputError, match=r"hosts\.json:3, box\.nic_Bps: -5 is out of range.* 0 to "):

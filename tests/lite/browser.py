@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 import time
+from configparser import ConfigParser
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from tests.ui.harness import execute, largest_tab, run_all, wait_idle
+from tests.ui.harness import REPOSITORY, execute, largest_tab, run_all, wait_idle
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -106,4 +107,13 @@ def said(cell: dict[str, Any]) -> list[str]:
             words[-1] = kind, words[-1][1] + text
         else:
             words.append((kind, text))
-    return [re.sub(r"0x[0-9a-f]+", "0x…", f"{kind}: {text}") for kind, text in words]
+    return [_alike(f"{kind}: {text}") for kind, text in words]
+
+
+def _alike(text: str) -> str:
+    """Return a text without what differs between programs that run notebooks (`tests/notebooks.cfg`)."""
+    rules = ConfigParser(interpolation=None)
+    rules.read(REPOSITORY / "tests/notebooks.cfg", encoding="utf-8")
+    for name in rules.sections():
+        text = re.sub(rules[name]["regex"], rules[name]["replace"], text)
+    return text

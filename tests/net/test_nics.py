@@ -74,7 +74,7 @@ def messages_ms(tmp_path, infra, pairs, size="64 MiB", *more):
             builder.send(size, sends[rank], rank=rank)
         if rank in receives:
             builder.recv(size, receives[rank], rank=rank)
-        write(tmp_path / f"x.{rank}.et", builder.build())
+        write(builder.build(), tmp_path / f"x.{rank}.et")
     system = {"scheduling-policy": "LIFO", "endpoint-delay": 0, "active-chunks-per-dimension": 1,
               "preferred-dataset-splits": 1, "collective-optimization": "localBWAware",
               "local-mem-bw": 1_000_000,
@@ -83,7 +83,7 @@ def messages_ms(tmp_path, infra, pairs, size="64 MiB", *more):
     (tmp_path / "system.json").write_text(json.dumps(system))
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
-        code = main(["run", "--workload", str(tmp_path / "x"), "--system", str(tmp_path / "system.json"),
+        code = main(["run", "trace", str(tmp_path / "x"), "--system", str(tmp_path / "system.json"),
                      "--infra", infra, "--fidelity", "congestion", "--json", *more])  # fmt: skip
     assert code == 0
     return json.loads(printed.getvalue())["time_ps"] / 1e9
@@ -230,7 +230,7 @@ def test_sockets_are_the_last_resort_and_said(tmp_path, capsys):
     said = "some GPUs have no other way than over links between CPUs: box.0.cpu.0->box.0.cpu.1"
     assert main(["infra", "check", str(tmp_path / "pair.yaml")]) == 0
     assert said in capsys.readouterr().out
-    run = ["run", "--infra", str(tmp_path / "pair.yaml"), "--collective", "all_gather", "--size", "64KiB"]
+    run = ["run", "collective", "all_gather", "--infra", str(tmp_path / "pair.yaml"), "--size", "64KiB"]
     for fidelity in ("analytical", "congestion", "cacheline"):
         assert main([*run, "--fidelity", fidelity]) == 0
         assert capsys.readouterr().err.count(said.partition(":")[0]) == 1
@@ -257,5 +257,5 @@ def test_a_slower_nic_is_not_taken_though_it_is_nearer():
 
 
 def test_pxn_needs_an_infrastructure(capsys):
-    assert main(["run", "--model", "gpt3-125m", "--pxn"]) == 2
+    assert main(["run", "model", "gpt3-125m", "--pxn"]) == 2
     assert "--pxn needs an infrastructure; give --infra" in capsys.readouterr().err

@@ -118,7 +118,7 @@ def test_lazy_timers_come_to_what_the_paper_says(steps):
 @settings(max_examples=100, deadline=None)
 @given(cuts=st.lists(st.integers(1, 10**9), min_size=1, max_size=20), looks=st.integers(1, 40))
 def test_looking_more_often_changes_nothing(cuts, looks):
-    """When a flow is looked at never matters, only what happens to it."""
+    """The times at which a flow is read never matter, only what happens to it."""
     roce, once, often, now = options(), flow(), flow(), 0
     for wait in cuts:
         for look in range(1, looks):

@@ -102,7 +102,7 @@ def test_breakpoints_do_not_change_what_happens(sim):
         ("gpu[3].sm.0.wating > 0", "did you mean 'waiting'"),
         ("gpu[99].noc_ps > 0", "ranks are 0 to 7"),
         ("gpu[3].sm.999.waiting > 0", "count from 0 to 131"),
-        ("gpu[3].waiting > 0", "a gpu has no field"),
+        ("gpu[3].waiting > 0", "xpu.3: no field 'waiting'"),
         ("nowhere.waiting > 0", "unknown object"),
         ("gpu[3].ended_ps > soon", "time"),
         ("__import__('os').system('x') > 0", "has no field"),

@@ -101,9 +101,9 @@ def test_protocols_and_channels_of_a_collective_are_refused_by_messages(changes)
 @pytest.mark.parametrize("changes", [{"rendezvous": True}, {"queues": 2}])
 def test_options_of_the_system_layer_are_refused_by_cache_lines(changes):
     step = dataclasses.replace(STEP, system=dataclasses.replace(STEP.system, **changes))
-    anb.Simulation(None, step)
+    anb.Simulation(step)
     with pytest.raises(InputError, match=f"{next(iter(changes))}: does not apply at fidelity 'cacheline'"):
-        anb.Simulation(None, step, fidelity="cacheline")
+        anb.Simulation(step, fidelity="cacheline")
 
 
 def test_a_function_named_as_an_algorithm_is_not_that_algorithm():
@@ -115,7 +115,7 @@ def test_a_function_named_as_an_algorithm_is_not_that_algorithm():
 
 
 def test_one_npu_stands_for_all_where_nobody_looks():
-    sims = [anb.Simulation(None, STEP, record=record) for record in (False, True)]
+    sims = [anb.Simulation(STEP, record=record) for record in (False, True)]
     assert [sim.engine.run.folds for sim in sims] == [True, False]
     for sim in sims:
         sim.run()
@@ -125,7 +125,7 @@ def test_one_npu_stands_for_all_where_nobody_looks():
     for sim in sims:
         sim.back(3)
     assert folded.state_hash() == each.state_hash()
-    edited = anb.Simulation(None, STEP, record=False)
+    edited = anb.Simulation(STEP, record=False)
     edited.set("rank[1].speed", 0.5)
     edited.run()
     assert edited.result.time_ps > each.result.time_ps

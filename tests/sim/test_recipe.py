@@ -211,7 +211,7 @@ def test_a_recipe_names_no_place_of_this_machine(tmp_path: Path) -> None:
     one = astrasim2.Operations.of([{"kind": astrasim2.COLLECTIVE, "bytes": 4096}])
     described = astrasim2.read_network(network)
     workload = astrasim2.Workload([one] * 4, described, astrasim2.read_system(_json(system)))
-    document = read_archive(Simulation(None, workload).recipe(), "", "", "")["recipe.json"]
+    document = read_archive(Simulation(workload).recipe(), "", "", "")["recipe.json"]
     assert str(tmp_path).encode() not in document
 
 
@@ -393,3 +393,19 @@ def test_a_position_of_another_run_is_refused() -> None:
         assert "breakpoints of this state" in refused(breakpoints=[{**point, **made_up}])
     sim.enter(read_position(right))
     assert sim.events == 50
+
+
+def test_a_fork_without_a_recording_saves_the_switches_made_before(tmp_path: Path) -> None:
+    sim = anb.Simulation("ring:gpus=4", anb.collectives.all_reduce("4 KiB", "ring"))
+    sim.step(50)
+    sim.record(on=False)
+    sim.step(50)
+    fork = sim.fork(record=False)
+    fork.step(10)
+    fork.save(tmp_path / "fork")
+    loaded = anb.Simulation.load(tmp_path / "fork")
+    assert loaded.edits == fork.edits == [(50, "record", "off")]
+    assert loaded.state_hash() == fork.state_hash()
+    for move in (fork.record, lambda: fork.set("record", "on")):
+        with pytest.raises(InputError, match="no room for a recording"):
+            move()

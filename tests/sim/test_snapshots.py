@@ -170,6 +170,27 @@ def test_a_snapshot_of_another_form_is_not_used(edits: str, folder: Path, replay
     assert (again.recipe(), again.state_hash()) == (recipe, sim.state_hash())
 
 
+@pytest.mark.parametrize("is_, was", [('"latency_ps"', '"latency_ns"'), ('"<i8"', '"<f8"')])
+def test_a_snapshot_of_another_layout_is_not_used(
+    is_: str, was: str, folder: Path, replayed: list[int]
+) -> None:
+    """Tables of the same lengths whose fields have other names, or types, are not these."""
+    sim = ring()
+    recipe = sim.recipe()
+    snapshots.keep(recipe, sim.driver)
+    (path,) = folder.glob("*.snapshot")
+    tables = arrays_of(path.read_bytes()[32:], path.name)
+    layout = tables["layout"].tobytes().decode()
+    assert is_ in layout
+    tables["layout"] = np.frombuffer(layout.replace(is_, was).encode(), np.uint8)
+    content = bytes_of(tables)
+    path.write_bytes(snapshots._seal((folder / "key").read_bytes(), path.name, content) + content)
+    replayed.clear()
+    again = Simulation.of_saved_bytes(recipe)
+    assert replayed
+    assert again.state_hash() == sim.state_hash()
+
+
 def test_another_version_does_not_use_a_snapshot(
     folder: Path, replayed: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:

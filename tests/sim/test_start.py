@@ -188,10 +188,10 @@ def test_all_at_once_is_no_start():
 def test_the_command_line_has_late_ranks(fidelity, capsys):
     run = [
         "run",
+        "collective",
+        "all_reduce",
         "--infra",
         "dgx-h100",
-        "--collective",
-        "all_reduce",
         "--size",
         "64KiB",
         "--algorithm",
@@ -210,7 +210,7 @@ def test_the_command_line_has_late_ranks(fidelity, capsys):
     [("3", "write it as 3@20us"), ("9@1us", "unknown rank 9"), ("x@1us", "RANK@TIME"), ("3@1", "no unit")],
 )
 def test_the_command_line_refuses_in_one_line(option, words, capsys):
-    run = ["run", "--infra", "dgx-h100", "--collective", "all_reduce", "--size", "64KiB"]
+    run = ["run", "collective", "all_reduce", "--infra", "dgx-h100", "--size", "64KiB"]
     assert main([*run, "--start", option]) == 2
     error = capsys.readouterr().err
     assert words in error

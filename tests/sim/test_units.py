@@ -20,7 +20,7 @@ def messages() -> anb.Simulation:
     rows = [{"kind": COMPUTE, "duration_ns": 5_000}, {"kind": COLLECTIVE, "collective": 0, "bytes": 1 << 16}]
     rank = Operations.of(2 * rows, [[], [0], [1], [2]])
     system = System.from_document({"all-reduce-implementation": ["ring"]})
-    return anb.Simulation(None, Workload([rank] * 4, DimensionNetwork(["Ring"], [4], [50], [500]), system))
+    return anb.Simulation(Workload([rank] * 4, DimensionNetwork(["Ring"], [4], [50], [500]), system))
 
 
 RUNS = {

@@ -56,11 +56,11 @@ def test_a_file_of_jobs_names_recorded_traffic(
     path.write_text(
         f"infra: clos:servers=2\njobs: [{{pattern: {file}, ranks: by node}}, {{pattern: {file}}}]"
     )
-    assert main(["run", "--jobs", str(path), "--fidelity", "congestion", "--json"]) == 0
+    assert main(["run", "jobs", str(path), "--fidelity", "congestion", "--json"]) == 0
     first, second = json.loads(capsys.readouterr().out)["jobs"]
     assert first["duration_ps"] == second["duration_ps"] > 0
     path.write_text(f"infra: dgx-h100\njobs: [{{pattern: {tmp_path / 'none.parquet'}}}]")
-    assert main(["run", "--jobs", str(path)]) == 2
+    assert main(["run", "jobs", str(path)]) == 2
     assert capsys.readouterr().err.count("\n") == 1
 
 

@@ -191,6 +191,7 @@ def test_a_simulation_is_recorded_and_not_moved() -> None:
     assert sim.events == 0
     sim.run()
     assert pattern.time_ns * 1000 == sim.now_ps
+    assert pattern.time_ms == sim.now_ms
 
 
 def test_lines_have_no_workload_to_record() -> None:

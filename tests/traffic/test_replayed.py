@@ -26,7 +26,7 @@ def runs() -> tuple[anb.Simulation, anb.Simulation]:
     """A training step, and its replay, both with congestion."""
     model = Parallelism(tensor=2, pipeline=2, data=2)
     step = workload("gpt3-125m", model, batch=4, microbatches=2, sequence=64)
-    ran = anb.Simulation("dgx-h100", step, fidelity="congestion")
+    ran = anb.Simulation("dgx-h100", step, fidelity="congestion", cost="wire")
     again = anb.Simulation("dgx-h100", record(ran, fidelity="congestion"), fidelity="congestion")
     for sim in (ran, again):
         sim.run()
@@ -132,5 +132,5 @@ def test_a_replay_is_one_of_several_jobs() -> None:
     assert frame[["job", "operation"]].to_numpy().tolist() == [["a", "a: load"], ["b", "b: load"]]
     assert frame["start_ps"].tolist() == [0, 5_000_000]
     rank = int(frame["source"][1])
-    assert sim.inspect(f"rank[{rank}].op[1]")["title"].endswith("b: load")
+    assert sim.inspect(f"rank[{rank}].op[1]")["title"].endswith("(b: load)")
     assert dict(sim.inspect(f"rank[{rank}].op[1]")["state"])["job"] == "b"

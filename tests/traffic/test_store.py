@@ -110,7 +110,9 @@ def test_what_is_no_pattern_is_said(stored: Path, tmp_path: Path) -> None:
     junk.write_text("hello")
     with pytest.raises(InputError, match="no traffic of a known format"):
         read_traffic(junk)
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(
+        InputError, match=r"nowhere\.parquet: No such file or directory; did you mean 'step\.parquet'"
+    ):
         read_traffic(tmp_path / "nowhere.parquet")
 
 

@@ -133,7 +133,7 @@ class Record:
 
 
 class Host(ABC):
-    """Where a workbench is: a notebook's cell, or a page that simulates (``hosts.py``).
+    """Host of a workbench: a notebook's cell, or a page that simulates (``hosts.py``).
 
     Attributes
     ----------
@@ -504,7 +504,7 @@ def known(page: Page | Host, expression: str) -> Any:
 
 
 def point(page: Page | Host, bench: Locator, path: str) -> Position:
-    """Where a node stands on the topology's canvas."""
+    """Return the position of a node on the topology's canvas."""
     x, y = known(
         page,
         "[(b.x / l.width, b.y / l.height) for l in [workbench.feed.layout] for b in l.boxes "
@@ -516,7 +516,7 @@ def point(page: Page | Host, bench: Locator, path: str) -> Position:
 
 
 def on_link(page: Page | Host, bench: Locator, box: str, rail: str) -> Position:
-    """Where the link from a box up to a rail is on the topology's canvas: close to the rail."""
+    """Return a position of the link from a box up to a rail on the topology's canvas: close to the rail."""
     at, wide, port, across = known(
         page,
         "[(box.x / l.width, box.width, l.ports[k], l.width) for l in [workbench.feed.layout] "

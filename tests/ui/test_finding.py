@@ -73,7 +73,7 @@ def test_the_overview_of_all_time_sets_what_the_timelines_show(host: Host) -> No
     bench = start(host)
 
     def at(share: float) -> tuple[float, float]:
-        """Where a share of all time is: panels that open late move it."""
+        """Return the position of a share of all time: panels that open late move it."""
         place = bench.locator(".anb-overview").bounding_box()
         assert place
         return place["x"] + 62 + share * (place["width"] - 62), place["y"] + place["height"] / 2

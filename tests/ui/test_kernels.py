@@ -8,9 +8,8 @@ from tests.ui.harness import THEMES, Host, evaluate, screenshot
 
 RUN = """
 import astranb as anb
-from astranb.engine.cacheline import Graph
 from astranb.workload.kernels import Product
-work = Graph.beside([Product(1536, 1408, 2048)], anb.collectives.all_gather("2 MiB", "ring"))
+work = anb.beside([Product(1536, 1408, 2048)], anb.collectives.all_gather("2 MiB", "ring"))
 coarse = anb.Network(compute_lines=32)
 sim = anb.Simulation("dgx-h100", work, fidelity="cacheline", network=coarse)
 sim.run("15 us")

@@ -316,7 +316,7 @@ def test_what_is_pressed_before_python_is_ready_is_kept(alone: Page, tmp_path: P
     select(bench, "gpu[3]")
     button(bench, "Event").click()
     button(bench, "Phase").click()
-    expect(starting(alone)).to_contain_text("2 presses are kept")
+    expect(starting(alone)).to_contain_text("presses kept: 2")
     expect(alone.locator("#anb-host")).to_have_attribute("data-ready", "true", timeout=60_000)
     sim.step()
     sim.step(1, "phase")

@@ -42,7 +42,7 @@ FRONT = """canvas => {
         return [((k / 4) % width) / scale, Math.floor(k / 4 / width) / scale + 2]
     }
 }"""
-"""Where a point of the front is drawn: its colour is on no other place."""
+"""Position of a point of the front: its colour occurs nowhere else."""
 
 
 def click_front(study: Locator, colour: str = "'0,114,178,255'") -> None:
@@ -109,7 +109,7 @@ def test_the_page_of_a_sweep_needs_no_network(browser: Browser, tmp_path: Path) 
             shown.get_by_role("tab", name=name).click()
             expect(shown.get_by_role("region", name=name)).to_be_visible()
         chosen = shown.get_by_role("region", name="The chosen point")
-        expect(chosen).to_contain_text("astranb run --infra=switch:gpus=2")
+        expect(chosen).to_contain_text("astranb run collective all_reduce --infra=switch:gpus=2")
         expect(chosen.get_by_role("button", name="Open")).to_have_count(0)
         click_front(shown)
         expect(chosen).to_contain_text("What limits this point")
@@ -123,7 +123,7 @@ def test_the_page_of_a_sweep_needs_no_network(browser: Browser, tmp_path: Path) 
         page.mouse.move(box["x"] + 70, box["y"] + 36 + (box["height"] - 50) / 3 - 6, steps=4)
         page.mouse.up()
         expect(shown.get_by_role("region", name="Parallel coordinates")).to_contain_text(
-            "10 of 30 points are in the brushes"
+            "in the brushes, in all pictures: 10 of 30 points"
         )
         shown.get_by_role("tab", name="Table").click()
         shown.get_by_label("which points").select_option("done")

@@ -216,7 +216,7 @@ def test_a_buffer_shows_what_has_arrived(host: Host) -> None:
     host.change("str(sim.run())")
     view.get_by_label("Rank of the buffer").select_option("2")
     view.get_by_label("Buffer", exact=True).select_option("output")
-    expect(view).to_contain_text("2,048 of 2,048 lines have arrived, 2,048 are final")
+    expect(view).to_contain_text("2,048 of 2,048 lines arrived, 2,048 final")
     host.set_theme("dark")
     canvas.scroll_into_view_if_needed()
     screenshot(host, "timelines-buffer-dark")

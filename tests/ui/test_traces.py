@@ -21,7 +21,7 @@ DATA = Path(__file__).resolve().parents[1] / "data" / "recorded"
 
 def _linked(folder: Path) -> str:
     prefix = str(folder / "four")
-    write_job(prefix, link_job(recorded_files(DATA / "four")))
+    write_job(link_job(recorded_files(DATA / "four")), prefix)
     return prefix
 
 

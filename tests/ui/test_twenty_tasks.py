@@ -18,7 +18,7 @@ THEME: Any = os.environ.get("ASTRANB_THEME", "light")
 """Theme of the pictures."""
 GUTTER = 62
 RANK_1 = 62
-"""Where the timeline of a workload has a track of rank 1, below its top."""
+"""Offset of the track of rank 1 below the top of a workload's timeline."""
 COLLECTIVE = (
     "import astranb as anb\nsim = anb.Simulation('dgx-h100', anb.collectives.all_reduce('1 MiB', 'ring'))"
 )
@@ -31,7 +31,7 @@ def rank(slow):
 network = DimensionNetwork(["Ring"], [8], [50], [500])
 system = System.from_document({"all-reduce-implementation": ["ring"]})
 work = Workload([rank(r == 5) for r in range(8)], network, system)
-sim = anb.Simulation(None, work)"""
+sim = anb.Simulation(work)"""
 LINK = ("gpu[0]", "dgx_h100.0.nvsw.0")
 
 

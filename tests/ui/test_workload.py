@@ -25,7 +25,7 @@ def rank(slow):
     return Operations.of(rows, deps)
 ranks = [rank(r == 5) for r in range(8)]
 network = DimensionNetwork(["Ring", "Switch"], [4, 2], [50, 25], [500, 700])
-sim = anb.Simulation(None, Workload(ranks, network, system))"""
+sim = anb.Simulation(Workload(ranks, network, system))"""
 SHOW = "workbench = anb.Workbench(sim)\nworkbench"
 
 
@@ -148,7 +148,7 @@ layers = tuple(
 torus = HierarchicalNetwork(("Ring",) * 3, (4, 4, 4), (2, 2, 2), (500,) * 3, (50,) * 3)
 system = LayerSystem({"all-reduce": (LayerAlgorithm("ring"),) * 3}, splits=4)
 workload = LayerWorkload(LayerTable("DATA", layers), system, torus, 2, title="four layers")
-sim = anb.Simulation(None, workload)"""
+sim = anb.Simulation(workload)"""
 
 
 def test_layers_are_stepped_and_what_is_waited_for_is_seen(host: Host) -> None:

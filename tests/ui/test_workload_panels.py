@@ -176,7 +176,7 @@ def test_a_page_plays_operations_and_timelines_alone(alone: Page, tmp_path: Path
 MEMORY = """import astranb as anb
 from astranb.workload.models import Parallelism, workload
 step = workload("gpt3-1.3b", Parallelism(pipeline=2), batch=8, microbatches=4, gpu="a100-sxm")
-sim = anb.Simulation(None, step)"""
+sim = anb.Simulation(step)"""
 
 
 def memory_row(sim: Any, rank: int, at_ps: float) -> str:

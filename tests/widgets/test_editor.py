@@ -249,12 +249,12 @@ def test_a_right_cell_becomes_an_algorithm(editor: anb.Editor, capsys: pytest.Ca
 
 def test_a_wrong_cell_is_an_error_with_its_lines(editor: anb.Editor) -> None:
     shell = Shell()
-    text = editor.text.replace("me.output[me.number])\n", "me.scratch[999])\n", 1)
+    text = editor.text.replace("me.output[me])\n", "me.scratch[999])\n", 1)
     with pytest.raises(Unfit) as caught:
         shell.run("mine --infra switch:gpus=4 --size 4KiB", text)
     shown = caught.value._render_traceback_()
     assert shown[0].startswith("mine, line 10: error: rank 3 block 0 operation 10 [move] reads")
-    assert shown[1] == "     10 |             wires[me, you].send(block, me.output[me.number])"
+    assert shown[1] == "     10 |             wires[me, you].send(block, me.output[me])"
     assert shell.user_ns == {}
 
 

@@ -24,7 +24,7 @@ from tests.engine.operations.support import mixed
 
 def step() -> anb.Simulation:
     model = workload("gpt3-1.3b", Parallelism(pipeline=2, tensor=2), batch=8, microbatches=4, gpu="h100-sxm")
-    return anb.Simulation(None, model)
+    return anb.Simulation(model)
 
 
 class _Panel:

@@ -14,6 +14,7 @@ import pytest
 
 import astranb as anb
 from astranb.chakra import TraceBuilder
+from astranb.core.plural import plural
 from astranb.widgets import assets
 from astranb.widgets.feed import feed_of
 from astranb.widgets.feed import unpack as unpack_columns
@@ -58,6 +59,39 @@ def test_no_module_calls_itself_the_counterpart_of_python() -> None:
     assert [name for name, text in modules() if re.search("counterpart", text, re.IGNORECASE)] == []
 
 
+def test_a_count_and_its_noun_are_written_by_plural() -> None:
+    """Otherwise there are "1 blocks"; ``${plural(count, "block")}`` has both."""
+    count = re.compile(r"\$\{([^{}`]*)\} ((?:[a-z-]+ )?[A-Za-z]+s)\b")
+    measured = re.compile(r"plural\(|formatTime\(|formatShare\(|time\(|toPrecision\(")
+    verbs_and_units = re.compile(r"(has|is|takes|ms|in|of) ?")
+    bare = [
+        (name, found[0])
+        for name, text in modules()
+        for found in count.finditer(text)
+        if not measured.search(found[1]) and not verbs_and_units.match(found[2])
+    ]
+    assert bare == []
+    assert [name for name, text in modules() if '? "s" : ""' in text or '? "" : "s"' in text] == []
+
+
+def test_plural_counts_as_python_does(tmp_path: Path) -> None:
+    counts = [
+        (0, "line waits", "lines wait"),
+        (1, "GPU", ""),
+        (1, "more row", ""),
+        (2048, "dependency", "dependencies"),
+    ]
+    assert NODE
+    script = tmp_path / "count.mjs"
+    script.write_text(
+        f"import {{ plural }} from {json.dumps((STATIC / 'format.js').as_uri())};\n"
+        f"const counts = {json.dumps(counts)};\n"
+        "console.log(JSON.stringify(counts.map(([n, one, many]) => plural(n, one, many || undefined))));\n"
+    )
+    answer = subprocess.run([NODE, script], capture_output=True, text=True, check=True)
+    assert json.loads(answer.stdout) == [plural(*count) for count in counts]
+
+
 def test_players_are_made_of_what_looks_up_and_draws() -> None:
     texts = dict(modules())
     import_ = re.compile(r'^import \{[^}]*\} from "\.\.?/([\w/]+)\.js";\n', re.MULTILINE)
@@ -68,7 +102,7 @@ def test_players_are_made_of_what_looks_up_and_draws() -> None:
 
 def step() -> anb.Simulation:
     model = workload("gpt3-1.3b", Parallelism(pipeline=2), batch=4, microbatches=2, gpu="h100-sxm")
-    return anb.Simulation(None, model)
+    return anb.Simulation(model)
 
 
 def ring() -> anb.Simulation:

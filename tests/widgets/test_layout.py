@@ -1,4 +1,4 @@
-"""Where nodes stand, and the still picture."""
+"""Positions of nodes, and the still picture."""
 
 from __future__ import annotations
 

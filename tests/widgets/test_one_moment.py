@@ -32,7 +32,7 @@ RUNS = [
     ),
 ]
 _LATER = re.compile(
-    r"(?:sent at|there at|until|passes it on at|launched at|instruction at) ([\d.,]+ (?:ps|ns|µs|ms))"
+    r"(?:sent at|arrives at|until|passes it on at|launched at|instruction at) ([\d.,]+ (?:ps|ns|µs|ms))"
 )
 
 

@@ -154,7 +154,7 @@ def test_instances_and_the_links_between_them_are_objects() -> None:
     found = sim.inspect("host.1")
     assert found["kind"] == "instance"
     assert dict(map(tuple, found["state"]))["GPUs"] == "8, ranks 8 to 15"
-    assert found["children"][0] == {"path": "host.1.xpu.0", "text": "GPU8: host.1.xpu.0"}
+    assert found["children"][0] == {"path": "host.1.xpu.0", "text": "host.1.xpu.0 (GPU8)"}
     between = sim.inspect("host.1->leafsw.0")
     assert dict(map(tuple, between["state"]))["bandwidth"] == "400 GB/s (8 lanes x 50 GB/s)"
     for name in [b.name for b in feed.layout.boxes] + [b["name"] for b in feed.scene()[0]["bundles"]]:

@@ -41,6 +41,17 @@ def test_search_finds_by_number_name_path_and_time(sim: anb.Simulation, text: st
     assert list(ask(sim, "search", text=text)["found"][0]) == first
 
 
+def test_search_finds_a_link_by_the_same_name_by_messages() -> None:
+    work = anb.collectives.all_reduce("64 KiB", "ring")
+    for fidelity in ("congestion", "analytical"):
+        sim = anb.Simulation("dgx-h100", work, fidelity=fidelity)
+        name = "dgx_h100.0.xpu.1->dgx_h100.0.nvsw.*"
+        assert list(ask(sim, "search", text="xpu.1->dgx_h100.0.nvsw")["found"][0]) == [name, name, -1]
+        assert list(ask(sim, "search", text="gpu 3")["found"][0]) == ["GPU3", "rank[3]", -1]
+        title = "dgx_h100.0.xpu.3 (GPU3)"
+        assert list(ask(sim, "search", text="dgx_h100.0.xpu.3")["found"][0]) == [title, "rank[3]", -1]
+
+
 def test_search_is_bounded(sim: anb.Simulation) -> None:
     found = ask(sim, "search", text="dgx")
     assert len(found["found"]) == 50

@@ -78,7 +78,7 @@ def test_details_say_how_good_a_point_is_and_what_limits_it(found: SweepResult) 
     assert (good["figures"][0][2], bad["figures"][0][2]) == ("1st of 2", "2nd of 2")
     assert found.counts() == {"done": 2, "failed": 3, "infeasible": 1}
     assert good["shares"] == [("exposed comm", 1.0)]
-    assert good["command"].startswith("astranb run --infra=switch:gpus=4")
+    assert good["command"].startswith("astranb run collective all_reduce --infra=switch:gpus=4")
     failed = next(k for k, row in enumerate(found.rows) if row["status"] == "failed")
     assert (details.of(failed)["shares"], details.of(failed)["status"]) == ([], "failed")
 
@@ -155,5 +155,5 @@ def test_the_command_writes_a_page(tmp_path: Path, capsys: pytest.CaptureFixture
     spec = tmp_path / "sweep.json"
     spec.write_text(json.dumps({**SPEC, "axes": {"size": ["1 MiB"]}}))
     assert main(["explore", str(spec), "--workers", "0", "--html", str(tmp_path / "page.html")]) == 0
-    assert "1 points: 1 done" in capsys.readouterr().out
+    assert "1 point: 1 done" in capsys.readouterr().out
     assert (tmp_path / "page.html").read_text().startswith("<!DOCTYPE html>")

@@ -131,7 +131,7 @@ def test_the_command_draws_a_page_also_of_a_faulty_trace(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     faulty = Trace.of([Node(1, "a", 4, data_deps=(2,)), Node(2, "b", 4, data_deps=(1, 77))])
-    write(tmp_path / "step.et", faulty)
+    write(faulty, tmp_path / "step.et")
     page = tmp_path / "step.html"
     assert main(["chakra", "draw", str(tmp_path / "step.et"), "--output", str(page)]) == 0
     said = capsys.readouterr()

@@ -144,7 +144,7 @@ def test_a_page_holds_so_many_spans(tmp_path, monkeypatch):
 def test_what_can_be_shown(tmp_path):
     trace = Trace.of([Node(0, "bad \udcff", 4, start_us=3, duration_us=2)])
     for rank in range(2):
-        write(tmp_path / f"job.{rank}.et", trace)
+        write(trace, tmp_path / f"job.{rank}.et")
     shown = anb.TraceTimeline(tmp_path / "job")
     assert repr(shown) == "<TraceTimeline of job: 2 spans of 2 ranks>"
     reply, _ = _ask(shown.feed, "spans", **{"from": 0, "to": 9}, columns=9, folds=[0], tracks=[0])

@@ -244,7 +244,7 @@ def test_the_panel_changes_undoes_and_says_what_can_be():
     assert sim.edits == []
     answer, _ = page.ask("apply", verb="set", options={"path": "rank[2].sped", "value": "0.5"})
     assert "did you mean 'speed'" in answer["error"]
-    assert "names nothing" in page.ask("parameters", path="gpu[0]")[0]["title"]
+    assert "unknown object 'sm[0]'" in page.ask("parameters", path="sm[0]")[0]["title"]
 
 
 def test_a_link_is_killed_from_the_panel():
@@ -409,7 +409,7 @@ def test_layers_of_one_zero_are_shown_in_their_own_words():
     assert [node["label"] for node in found["nodes"]][:3] == ["conv0 FWD", "conv1 FWD", "conv2 FWD"]
     assert found["counts"]["done"] == sim.counts["operation"]
     table, _ = page.ask("ranks")
-    assert (table["what"], table["rows"][0][0], len(table["rows"])) == ("layers", "layer[conv0]", 3)
+    assert (table["what"], table["rows"][0][0], len(table["rows"])) == ("layer", "layer[conv0]", 3)
     for question in answers_of(page.bench.feed):
         if question not in ("apply", "fork", "what_if_run"):
             answer, _ = page.ask(question, **ASKED)

@@ -65,7 +65,7 @@ def simulation(network: Any, fidelity: str, algorithm: str = "ring", **words: An
         return Operations.of(rows, [[], [0], [1], [2]])
 
     ranks = [rank(20 if number == 1 else 10) for number in range(network.npus)]
-    return anb.Simulation(None, Workload(ranks, network, system), fidelity=fidelity, **words)
+    return anb.Simulation(Workload(ranks, network, system), fidelity=fidelity, **words)
 
 
 def layers() -> anb.Simulation:
@@ -75,7 +75,7 @@ def layers() -> anb.Simulation:
     )
     ring = HierarchicalNetwork(("Ring",), (8,), (2,), (500,), (50,))
     system = LayerSystem({"all-reduce": (LayerAlgorithm("ring"),)}, splits=4)
-    return anb.Simulation(None, LayerWorkload(LayerTable("DATA", made), system, ring, 1))
+    return anb.Simulation(LayerWorkload(LayerTable("DATA", made), system, ring, 1))
 
 
 class Browser:
@@ -358,10 +358,8 @@ def pairs_one_by_one(sim: anb.Simulation) -> set[tuple[int, int]]:
 
 
 def test_a_training_step_is_worked_out_for_the_ranks_in_sight() -> None:
-    step = anb.workload.models.workload(
-        tiny(), anb.workload.models.Parallelism(data=2, pipeline=4), microbatches=8
-    )
-    sim = anb.Simulation(None, step)
+    step = anb.models.workload(tiny(), anb.models.Parallelism(data=2, pipeline=4), microbatches=8)
+    sim = anb.Simulation(step)
     some = 0
     while not sim.finished:
         sim.step(97)
@@ -374,10 +372,8 @@ def test_a_training_step_is_worked_out_for_the_ranks_in_sight() -> None:
 
 @pytest.mark.slow
 def test_a_training_step_of_a_thousand_ranks_is_built_stepped_and_shown() -> None:
-    step = anb.workload.models.workload(
-        "gpt3-1.3b", anb.workload.models.Parallelism(data=16, tensor=8, pipeline=8)
-    )
-    sim = anb.Simulation(None, step)
+    step = anb.models.workload("gpt3-1.3b", anb.models.Parallelism(data=16, tensor=8, pipeline=8))
+    sim = anb.Simulation(step)
     assert sim.ranks == 1024
     browser = Browser(sim)
     assert 64 < len(browser.scene["boxes"]) < 200
@@ -404,7 +400,7 @@ def test_a_stage_of_a_pipeline_has_bubbles_and_does_not_wait_for_peers() -> None
     second = [{"kind": RECV, "peer": 0, "tag": 0, "bytes": 1 << 20}, {"kind": COMPUTE, "duration_ns": 30_000}]
     stages = [Operations.of(rows, [[], [0]]) for rows in (first, second)]
     network = DimensionNetwork(["Ring"], [2], [50], [500])
-    sim = anb.Simulation(None, Workload(stages, network, system))
+    sim = anb.Simulation(Workload(stages, network, system))
     sim.run()
     found = activity_of(sim.engine)
     mine = found.rank == 1

@@ -12,6 +12,7 @@ from astranb.chakra.traces import CollectiveType, NodeType, Trace, ordered
 from astranb.core.colours import LIGHT, OKABE_ITO
 from astranb.core.errors import InputError
 from astranb.core.files import whole_file
+from astranb.core.plural import plural
 from astranb.core.svg import Path as Curve
 from astranb.core.svg import Shape, SvgBox, Text, document
 
@@ -68,9 +69,11 @@ def draw(trace: Trace, path: str | Path, *, most: int = 400, start: int = 0) -> 
         what = f"unknown file extension {file.suffix!r}"
         raise InputError(what, where=str(path), hint="use FILE.svg or FILE.dot")
     if not 1 <= most <= _MOST:
-        raise InputError(f"{most} nodes", where="most", hint=f"use 1 to {_MOST}")
+        raise InputError(plural(most, "node"), where="most", hint=f"use 1 to {_MOST}")
     if start < 0 or (start >= len(trace) and start):
-        raise InputError(f"the trace has {len(trace)} nodes", where="start", hint="use a smaller one")
+        raise InputError(
+            f"the trace has {plural(len(trace), 'node')}", where="start", hint="use a smaller one"
+        )
     parents = trace.present_parents
     order, _ = ordered(parents)
     ordinary = set(order)
@@ -82,9 +85,12 @@ def draw(trace: Trace, path: str | Path, *, most: int = 400, start: int = 0) -> 
     ]
     left = len(trace) - len(rows)
     hidden = len(parents.flat) - len(edges)
-    note = f"{len(rows):,} of {len(trace):,} nodes"
+    note = f"{len(rows):,} of {plural(len(trace), 'node')}"
     if left:
-        note += f", {start:,} before and {left - start:,} after them left out, with {hidden:,} dependencies"
+        note += (
+            f", {start:,} before and {left - start:,} after them left out, "
+            f"with {plural(hidden, 'dependency', 'dependencies')}"
+        )
     if rest:
         note += f"; {len(rest):,} are in a cycle or after one"
     labels = [_label(trace, row) for row in rows]

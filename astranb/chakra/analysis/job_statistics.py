@@ -11,6 +11,8 @@ import numpy as np
 
 from astranb.chakra.recording import OUTSIDE
 from astranb.chakra.traces import Ints, Trace
+from astranb.core.data_frames import frame
+from astranb.core.errors import InputError, near
 
 from .activity import ACTIVITIES, COMMUNICATION, COMPUTE, RankTime, covered_ns, rank_time
 from .longest import RecordedPath, recorded_path
@@ -18,18 +20,20 @@ from .meetings import Meetings, dimension_of, meetings, members_of, times_with_w
 from .timeline import Times, job_times
 
 if TYPE_CHECKING:
+    import pandas as pd
     from numpy.typing import NDArray
 
 __all__ = ["TraceStatistics", "statistics"]
 
 Row = dict[str, Any]
 _NUMBER: Final = re.compile(r"(?<!\S)(L?)\d+(?!\S)")
+_TABLES: Final = ("by_rank", "operators", "communication", "dimensions", "skew")
 _NO_GROUPS: Final[Mapping[str, Sequence[int]]] = {}
 
 
 @dataclass(frozen=True)
 class TraceStatistics:
-    """Result of :func:`statistics`. Rows are dictionaries: ``pandas.DataFrame(found.operators)`` is a table.
+    """Result of :func:`statistics`. Tables are lists of dictionaries, or frames by :meth:`to_dataframe`.
 
     Attributes
     ----------
@@ -78,9 +82,43 @@ class TraceStatistics:
     times: list[Times]
     spent: list[RankTime]
 
+    @property
+    def makespan_ms(self) -> float:
+        """:attr:`makespan_ns` in milliseconds."""
+        return self.makespan_ns / 1e6
+
+    def to_dataframe(self, what: str = "by_rank", *, time: str | None = None) -> pd.DataFrame:
+        """Return a table as a pandas frame.
+
+        Parameters
+        ----------
+        what : str
+            ``by_rank``, ``operators``, ``communication``, ``dimensions`` or ``skew``.
+        time : str, optional
+            Unit of all times: ``ps``, ``ns`` (by default), ``us``, ``ms`` or ``s``.
+
+        Raises
+        ------
+        InputError
+            There is no such table, or no such unit.
+
+        Examples
+        --------
+        >>> from astranb.chakra import TraceBuilder
+        >>> step = TraceBuilder()
+        >>> _ = step.compute("forward", duration_us=3)
+        >>> found = statistics([step.build()]).to_dataframe(time="us")
+        >>> found[["rank", "compute_us", "idle_us"]].to_dict("records")
+        [{'rank': 0, 'compute_us': 3.0, 'idle_us': 0.0}]
+        """
+        if what not in _TABLES:
+            hint = near(what, _TABLES)
+            raise InputError(f"no table {what[:40]!r} of a job's statistics", where="to_dataframe", hint=hint)
+        return frame(getattr(self, what), time)
+
     def as_document(self) -> Row:
         """Plain data for JSON, without the arrays."""
-        names = ("ranks", "how", "makespan_ns", "by_rank", "operators", "communication", "dimensions", "skew")
+        names = ("ranks", "how", "makespan_ns", *_TABLES)
         path = {"nodes": len(self.path.row), **self.path.shares()}
         return {name: getattr(self, name) for name in names} | {
             "critical_path": path,
@@ -158,7 +196,7 @@ def _operators(traces: Sequence[Trace], times: Sequence[Times], spent: Sequence[
             activity, name = divmod(key, len(names.values) + 1)
             if activity < 0:
                 continue
-            text = (names.values[name] if name < len(names.values) else "") or ""
+            text = (names.values[name] if name < len(names.values) else "") or ""  # noqa: PD011 - no frame
             rest = text.removeprefix(f"{OUTSIDE}: ")
             row[0] *= rest == text  # the rest of an operation's time is no other call
             rest = _NUMBER.sub(r"\1#", rest)

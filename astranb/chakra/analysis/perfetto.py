@@ -24,7 +24,7 @@ _Place = tuple[int, int, int]
 
 
 def write_timeline(
-    path: str | Path, traces: Sequence[Trace], times: Sequence[Times], *, most: int = 2_000_000
+    traces: Sequence[Trace], times: Sequence[Times], path: str | Path, *, most: int = 2_000_000
 ) -> dict[str, Any]:
     """Write the timelines of all ranks for Perfetto.
 
@@ -33,12 +33,12 @@ def write_timeline(
 
     Parameters
     ----------
-    path : str or Path
-        ``.json`` or, compressed, ``.json.gz``.
     traces : sequence of Trace
         One for each rank.
     times : sequence of Times
         One for each rank.
+    path : str or Path
+        ``.json`` or, compressed, ``.json.gz``.
     most : int
         The most spans to write: those of as many ranks as fit, from rank 0.
 
@@ -71,7 +71,7 @@ def write_timeline(
         "ranks_left_out": len(traces) - ranks,
         "times": times[0].how if times else "",
     }
-    write_trace(file, _events(traces[:ranks], times[:ranks], info), info)
+    write_trace(_events(traces[:ranks], times[:ranks], info), info, file)
     return info
 
 

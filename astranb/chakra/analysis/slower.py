@@ -38,8 +38,8 @@ def module_paths(trace: Trace, depth: int) -> list[str]:
     ['L0 fwd', 'optimizer']
     """
     names = [_STEP.sub("", (name or "").removeprefix(f"{OUTSIDE}: ")) for name in trace.names.values]
-    words = [" ".join(_WORD.findall(name)[:depth]) or name for name in names] + [""]
-    by_name = [words[at] for at in trace.names.index.tolist()]
+    module_names = [" ".join(_WORD.findall(name)[:depth]) or name for name in names] + [""]
+    by_name = [module_names[at] for at in trace.names.index.tolist()]
     tree = ModuleTree(trace)
     if tree.by == "names":
         return by_name

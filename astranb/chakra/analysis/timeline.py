@@ -69,9 +69,9 @@ def tracks(trace: Trace) -> tuple[Ints, list[str]]:
     number = np.select([on_stream, thread >= 0], [stream, thread], kind)
     known, place = np.unique(number, return_inverse=True)  # a number may have 64 bits
     found, track = np.unique(group * len(known) + place, return_inverse=True)
-    words = ("", "thread ", "stream ")
+    prefixes = ("", "thread ", "stream ")
     keys = [(one // len(known), int(known[one % len(known)])) for one in found.tolist()]
-    return track.astype(np.int64), [f"{words[g]}{n}" if g else TRACKS[n] for g, n in keys]
+    return track.astype(np.int64), [f"{prefixes[g]}{n}" if g else TRACKS[n] for g, n in keys]
 
 
 def lanes(track: Ints, when: Times) -> tuple[Ints, list[tuple[int, int]]]:

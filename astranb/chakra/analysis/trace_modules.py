@@ -509,8 +509,8 @@ def _by_names(names: Distinct[str]) -> tuple[list[str], list[int], Ints, list[st
             begins.append(prefix[at])
     module_of = np.zeros(len(names.index), np.int64)
     of_end = np.array([number[end] for end in ends], np.int64)
-    there = names.index >= 0
-    module_of[there] = of_end[names.index[there]]
+    named = names.index >= 0
+    module_of[named] = of_end[names.index[named]]
     return labels, around, module_of, begins
 
 

@@ -67,14 +67,14 @@ def _moved(letter: Letter, own: tuple[int, int], stages: tuple[int, int]) -> Let
     if role is None:
         return letter
     if len(role.stages) == stages[0] > 1:
-        there: tuple[int, ...] = tuple(range(stages[1]))
+        moved: tuple[int, ...] = tuple(range(stages[1]))
     elif role.stages == own[:1]:
-        there = own[1:]
+        moved = own[1:]
     elif ends.keys() >= set(role.stages):
-        there = tuple(ends[one] for one in role.stages)
+        moved = tuple(ends[one] for one in role.stages)
     else:
         return None
-    return letter._replace(role=role._replace(stages=there))
+    return letter._replace(role=role._replace(stages=moved))
 
 
 def _rescheduled(

@@ -185,9 +185,9 @@ class StageWriter:
 
     def tokens(self, features: Sequence[float]) -> np.ndarray:
         """Return logits of the next token."""
-        there = torch.tensor([[list(features)]], dtype=torch.float32)
+        inputs = torch.tensor([[list(features)]], dtype=torch.float32)
         with _one_thread(), torch.inference_mode():
-            found, self._state = self._net.read(*self._last, there, self._conditions, self._state)
+            found, self._state = self._net.read(*self._last, inputs, self._conditions, self._state)
             self._found = found[0, 0]
             return np.asarray(self._net.to_token(self._found).numpy())
 
@@ -212,13 +212,13 @@ class StageWriter:
         self._last = (torch.tensor([[[token, pattern]]]), torch.tensor(bins)[None, None])
 
 
-def write_network(path: Path, network: StageNetwork, document: dict[str, Any]) -> Path:
+def write_network(network: StageNetwork, document: dict[str, Any], path: Path) -> Path:
     """Write a network, and what belongs to it: named arrays, and their places in a JSON document."""
     weights = {name: one.numpy() for name, one in network.state_dict().items()}
     tables: dict[str, np.ndarray] = {}
     content = _plain({"shape": network.shape, "weights": weights, "document": document}, tables)
     tables[_FORMAT] = np.frombuffer(json.dumps(content).encode(), np.uint8)
-    write_tables(path, tables)
+    write_tables(tables, path)
     return path
 
 

@@ -76,10 +76,13 @@ class CorpusJob:
         groups = json.dumps({name: list(ranks) for name, ranks in self.groups.items()})
         conditions = json.dumps({name: getattr(self, name) for name in _CONDITIONS})
         return write_ranks(
-            prefix,
-            self.ranks,
             lambda rank: self.traces[rank].data,
-            {Path(f"{prefix}.groups.json"): groups.encode(), Path(f"{prefix}{_SUFFIX}"): conditions.encode()},
+            prefix,
+            ranks=self.ranks,
+            others={
+                Path(f"{prefix}.groups.json"): groups.encode(),
+                Path(f"{prefix}{_SUFFIX}"): conditions.encode(),
+            },
         )
 
 

@@ -85,7 +85,7 @@ class CorpusNetwork(PlannedModel):
         from .gru import write_network
 
         return write_network(
-            Path(path), self._net, {key: one for key, one in vars(self).items() if key != "_net"}
+            self._net, {key: one for key, one in vars(self).items() if key != "_net"}, Path(path)
         )
 
     @classmethod

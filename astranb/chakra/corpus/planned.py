@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
@@ -92,6 +93,11 @@ class PlannedModel(ABC):
         InputError
             The corpus has nothing like it.
         """
+        for name, one in (("parameters", parameters), ("batch", batch)):
+            if one is not None and not 0 < one < math.inf:
+                raise InputError(f"{one:g} is out of range", where=name, hint="take a number above 0")
+        if seed < 0:
+            raise InputError(f"{seed} is negative", where="seed", hint="take 0 or more")
         random = np.random.default_rng(seed)
         asked = self._plan(tensor, data, pipeline, ranks)
         fits = self._like(asked)
@@ -162,16 +168,16 @@ class PlannedModel(ABC):
     ) -> tuple[int | None, int | None, int | None]:
         for name, one in (("tensor", tensor), ("data", data), ("pipeline", pipeline), ("ranks", ranks)):
             if one is not None and not 1 <= one <= _MOST_RANKS:
-                raise InputError(f"{name} is {one}", where="sample", hint=f"take 1 to {_MOST_RANKS}")
+                raise InputError(f"{one} is out of range", where=name, hint=f"take 1 to {_MOST_RANKS:,}")
         if ranks is None:
             return tensor, data, pipeline
         if data is None and (tensor is not None or pipeline is not None):
             tensor, pipeline = tensor or 1, pipeline or 1
             data = ranks // (tensor * pipeline)
         if data is None:
-            there = np.flatnonzero(self._plans.prod(axis=1) == ranks)
-            if len(there):
-                chosen = self._plans[there[0]].tolist()
+            fitting = np.flatnonzero(self._plans.prod(axis=1) == ranks)
+            if len(fitting):
+                chosen = self._plans[fitting[0]].tolist()
                 return chosen[0], chosen[1], chosen[2]
             inner = self._plans[:, 0] * self._plans[:, 2]
             usable = np.flatnonzero((ranks % inner == 0) & ((ranks // inner > 1) == (self._plans[:, 1] > 1)))

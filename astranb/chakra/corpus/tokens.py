@@ -144,7 +144,7 @@ class Vocabulary:
         nodes = _nodes(outline, own, names)
         rows = [self.number[one] for one in nodes]
         patterns = [self.find(one) for one in _patterns(rows, outline.stages[own], outline.layers)]
-        both = np.array([row * len(self.patterns) + one for row, one in zip(rows, patterns, strict=True)])
+        keys = np.array([row * len(self.patterns) + one for row, one in zip(rows, patterns, strict=True)])
         letters = [outline.letters[at] for at in outline.stages[own].letters]
         alone = [
             letter.crosses_stages or node.ordinal < 0 for letter, node in zip(letters, nodes, strict=True)
@@ -152,7 +152,7 @@ class Vocabulary:
         tokens: list[Token] = []
         chosen: list[int] = []
         places: list[int] = []
-        modules = RepeatedModules.of(np.where(alone, -1 - np.arange(len(rows)), both), ())
+        modules = RepeatedModules.of(np.where(alone, -1 - np.arange(len(rows)), keys), ())
         for start, period, repeats in modules.segments:
             tokens += nodes[start : start + period]
             chosen += patterns[start : start + period]
@@ -195,10 +195,10 @@ def absolute(token: NodeToken, own: int, stages: int) -> tuple[int, tuple[int, .
         return peer, ()
     where = token.group[2]
     named = {"own": (own,), "all": tuple(range(stages)), "ends": (0, stages - 1)}
-    there = named.get(where) or tuple(own + int(one) for one in where.split(","))
+    group = named.get(where) or tuple(own + int(one) for one in where.split(","))
     return (
-        (peer, there)
-        if own in there and min(there) >= 0 and max(there) < stages and len(set(there)) == len(there)
+        (peer, group)
+        if own in group and min(group) >= 0 and max(group) < stages and len(set(group)) == len(group)
         else None
     )
 

@@ -108,7 +108,7 @@ def graph_trace(path: str | Path) -> Trace:
     return _trace_of(nodes, edges, str(path))
 
 
-def write_graphml(path: str | Path, trace: Trace) -> None:
+def write_graphml(trace: Trace, path: str | Path) -> None:
     """Write a trace as GraphML, for NetworkX, Gephi, yEd and others.
 
     Raises
@@ -123,7 +123,7 @@ def write_graphml(path: str | Path, trace: Trace) -> None:
     >>> step = TraceBuilder()
     >>> _ = step.collective("all_reduce", 1024, after=step.compute("forward", num_ops=10**6))
     >>> file = tempfile.mkdtemp() + "/step.graphml"
-    >>> write_graphml(file, step.build())
+    >>> write_graphml(step.build(), file)
     >>> graph_trace(file).names.values
     ('forward', 'all_reduce')
     """

@@ -301,9 +301,9 @@ def _real(node: DocumentNode, key: str, most: float) -> float:
     return node.get(key, 0).real(0, most)
 
 
-def _word(node: DocumentNode, words: tuple[str, ...]) -> str:
+def _word(node: DocumentNode, choices: tuple[str, ...]) -> str:
     """Return a type, which FlatBuffers have as a number and JSON as a word."""
     given = node.get("type", 0)
     if isinstance(given.value, str):
-        return given.choice(words)
-    return words[given.number(0, len(words) - 1)]
+        return given.choice(choices)
+    return choices[given.number(0, len(choices) - 1)]

@@ -47,7 +47,7 @@ def task_graph_traces(graph: TaskGraph) -> tuple[list[Trace], dict[int, list[int
     return traces, {number: list(members) for members, number in writer.groups.items()}
 
 
-def write_task_graph(prefix: str | Path, graph: TaskGraph) -> list[Path]:
+def write_task_graph(graph: TaskGraph, prefix: str | Path) -> list[Path]:
     """Write ``PREFIX.RANK.et`` for each GPU, and ``PREFIX.groups.json``: all of them or none.
 
     Returns
@@ -58,7 +58,7 @@ def write_task_graph(prefix: str | Path, graph: TaskGraph) -> list[Path]:
     traces, groups = task_graph_traces(graph)
     named = json.dumps({str(number): members for number, members in groups.items()}).encode()
     others = {Path(f"{prefix}.groups.json"): named}
-    return write_ranks(prefix, graph.ranks, lambda rank: traces[rank].data, others)
+    return write_ranks(lambda rank: traces[rank].data, prefix, ranks=graph.ranks, others=others)
 
 
 class _TaskGraphWriter:

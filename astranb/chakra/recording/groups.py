@@ -14,6 +14,7 @@ from typing import Final, TypeAlias
 
 from astranb.chakra.traces import CollectiveType
 from astranb.core.errors import InputError
+from astranb.core.plural import plural
 
 from .messages import Message
 
@@ -118,7 +119,7 @@ def alone(messages: Sequence[Message], groups: Mapping[str, _Ranks], world: int)
             found.together.append([one])
     unnamed = sum(one.is_collective and not one.named for one in messages)
     if unnamed and len(groups) > 1:
-        what = f"{unnamed:,} collectives name no group: taken as of all ranks"
+        what = f"{plural(unnamed, 'collective names', 'collectives name')} no group: taken as of all ranks"
         found.notes.append(f"{what}; link the recordings of all ranks to find them")
     sides = sum(one.kind in ("send", "recv") for one in messages)
     if sides:
@@ -134,7 +135,9 @@ def _infer(unknown: Sequence[list[Message]], several: Sequence[_Ranks], found: M
     if len(several) == 1:
         for one in (one for some in unknown for one in some):
             one.group = several[0]
-        found.notes.append(f"{total:,} collectives name no group: taken as of all ranks")
+        found.notes.append(
+            f"{plural(total, 'collective names', 'collectives name')} no group: taken as of all ranks"
+        )
         return
     threads = [_by_thread(some) for some in unknown]
     options = [list(_options(ranks, threads)) for ranks in several]
@@ -160,7 +163,9 @@ def _infer(unknown: Sequence[list[Message]], several: Sequence[_Ranks], found: M
             for one in (one for name in some for one in threads[rank][name]):
                 one.group = ranks
     left = [one for some in unknown for one in some if not one.group]
-    found.notes.append(f"groups of {total - len(left):,} collectives inferred from their order on all ranks")
+    found.notes.append(
+        f"groups of {plural(total - len(left), 'collective')} inferred from their order on all ranks"
+    )
     for one in left:
         one.alone = True
 
@@ -258,7 +263,8 @@ def _pairs(messages: Sequence[list[Message]], several: Sequence[_Ranks], found: 
             alone += one.kind == "send" and one.partner is None
     alone += sum(one.kind == "recv" and one.partner is None for some in messages for one in some)
     if alone:
-        found.notes.append(f"{alone:,} sends and receives have no counterpart: they keep their durations")
+        what = plural(alone, "send or receive", "sends and receives")
+        found.notes.append(f"{what} without a counterpart: durations as recorded")
 
 
 def _receipt(

@@ -104,8 +104,8 @@ def pytorch_trace(document: Value) -> Trace:
         for number, op in sorted(ops.items())
         if deps.get(number) or number in waited
     ]
-    there = {node.id for node in made}
-    kept = [replace(node, ctrl_deps=tuple(n for n in node.ctrl_deps if n in there)) for node in made]
+    ids = {node.id for node in made}
+    kept = [replace(node, ctrl_deps=tuple(n for n in node.ctrl_deps if n in ids)) for node in made]
     metadata = {}
     for name in ("schema", "pid", "time", "start_ts", "finish_ts"):
         if document.has(name):

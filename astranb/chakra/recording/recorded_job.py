@@ -13,6 +13,7 @@ from astranb.chakra.traces import Attribute, CollectiveType, Node, NodeType, Tra
 from astranb.core.document import DocumentNode as Value
 from astranb.core.errors import InputError
 from astranb.core.limits import MOST_RANKS
+from astranb.core.plural import plural
 
 from .groups import Matched, alone, matched
 from .kineto import Event, read_kineto
@@ -68,6 +69,16 @@ class LinkedJob(NamedTuple):
     messages: int
     notes: list[str]
     lengths_us: Sequence[float] = ()
+
+    @property
+    def steps_ms(self) -> list[list[float]]:
+        """:attr:`steps_us` in milliseconds."""
+        return [[one / 1000 for one in steps] for steps in self.steps_us]
+
+    @property
+    def begun_ms(self) -> list[float]:
+        """:attr:`begun_us` in milliseconds."""
+        return [one / 1000 for one in self.begun_us]
 
 
 def recorded_files(prefix: str | Path) -> list[RankFiles]:
@@ -147,7 +158,7 @@ def link_job(recordings: Sequence[RankFiles], *, one_rank: bool = False) -> Link
     traces = [one.trace(rank, found, first) for rank, one in enumerate(ranks)]
     notes = [*dict.fromkeys(note for one in ranks for note in one.notes), *found.notes]
     if found.uneven:
-        notes.append(f"{found.uneven:,} collectives are uneven: as the largest input of a rank")
+        notes.append(f"{plural(found.uneven, 'uneven collective')}: as the largest input of a rank")
     notes += _unknown([one for some in messages for one in some])
     if not any(messages):
         notes.append("NO COMMUNICATION: no rank recorded a collective or a message")
@@ -165,7 +176,7 @@ def link_job(recordings: Sequence[RankFiles], *, one_rank: bool = False) -> Link
 
 
 def write_job(
-    prefix: str | Path, job: LinkedJob, more: Mapping[str, bytes | None] | None = None
+    job: LinkedJob, prefix: str | Path, *, more: Mapping[str, bytes | None] | None = None
 ) -> list[Path]:
     """Write ``PREFIX.RANK.et`` for each rank, ``PREFIX.groups.json`` and ``PREFIX.`` more: all or none.
 
@@ -173,20 +184,24 @@ def write_job(
     """
     files: dict[str, bytes | None] = {"groups.json": json.dumps(job.groups).encode(), **(more or {})}
     others = {Path(f"{prefix}.{ending}"): data for ending, data in files.items()}
-    return write_ranks(prefix, len(job.traces), lambda rank: job.traces[rank].data, others)
+    return write_ranks(lambda rank: job.traces[rank].data, prefix, ranks=len(job.traces), others=others)
 
 
 def _unknown(messages: Sequence[Message]) -> list[str]:
     """List which facts about communication are not recorded."""
     collectives = [one for one in messages if one.is_collective]
     counts = {
-        "collectives are of unknown size": sum(not one.is_sized for one in collectives),
-        "operations of unknown kind communicate": sum(one.kind == UNKNOWN for one in messages),
-        "collectives have no counterpart on other ranks": sum(
+        ("collective is", "collectives are", "of unknown size"): sum(not one.is_sized for one in collectives),
+        ("operation", "operations", "of unknown kind"): sum(one.kind == UNKNOWN for one in messages),
+        ("collective has", "collectives have", "no counterpart on other ranks"): sum(
             one.is_sized and one.alone for one in collectives
         ),
     }
-    return [f"{count:,} {what}: they keep their durations" for what, count in counts.items() if count]
+    return [
+        f"{plural(count, one, several)} {rest}: durations as recorded"
+        for (one, several, rest), count in counts.items()
+        if count
+    ]
 
 
 def _one_job(ranks: Sequence[_Recording]) -> None:
@@ -362,7 +377,9 @@ class _Recording:
         on_host = [one for one in self.messages if one.event is not None and not one.event.is_device]
         lost = let_threads_wait(self.threads, on_host)
         if lost:
-            self.notes.append(f"{lost:,} messages are awaited by no thread in the recorded steps")
+            self.notes.append(
+                f"{plural(lost, 'message is', 'messages are')} awaited by no thread in the recorded steps"
+            )
 
     def communicated(self) -> list[Message]:
         """The messages in the order of their starts, by the clock of the host."""

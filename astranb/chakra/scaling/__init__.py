@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from .parallelism import GROUPS as GROUPS
     from .parallelism import NEXT_STAGE as NEXT_STAGE
     from .parallelism import PEERS as PEERS
+    from .parallelism import SCHEDULES as SCHEDULES
     from .parallelism import Parallelism as Parallelism
     from .parallelism import divisors as divisors
     from .parallelism import numbered_groups as numbered_groups

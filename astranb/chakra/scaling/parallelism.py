@@ -6,13 +6,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
 from typing import Any, Final
 
-from astranb.core.errors import InputError
+from astranb.core.errors import InputError, near
+from astranb.core.keywords import hinted_class
 from astranb.core.limits import MOST_RANKS
 
 __all__ = [
     "GROUPS",
     "NEXT_STAGE",
     "PEERS",
+    "SCHEDULES",
     "Parallelism",
     "divisors",
     "numbered_groups",
@@ -25,6 +27,10 @@ __all__ = [
 GROUPS: Final = ("tensor", "context", "data", "expert", "expert data", "ends", "all")
 """Roles of groups of ranks: parts of a matrix, parts of a sequence, replicas, the experts of a layer,
 replicas of experts, both ends of the pipeline, all ranks."""
+
+SCHEDULES: Final = ("1f1b", "zbh1", "zbv", "v-half", "v-min")
+"""Orders of the passes of a pipeline's stages."""
+_VEES: Final = ("zbv", "v-half", "v-min")
 
 PEERS: Final = ("previous stage", "next stage", "previous in context", "next in context")
 """Roles of peers of a rank; stages form a ring, because the last one sends tokens to the first."""
@@ -73,6 +79,14 @@ def take_divisor(number: int) -> str:
     return "take " + " or ".join(filter(None, [", ".join(found[:-1]), found[-1]]))
 
 
+@hinted_class(
+    dp="write data",
+    tp="write tensor",
+    pp="write pipeline",
+    cp="write context",
+    ep="write expert",
+    sp="write sequence",
+)
 @dataclass(frozen=True)
 class Parallelism:
     """Degrees of parallelism; their product is the number of ranks.
@@ -93,6 +107,8 @@ class Parallelism:
         parallelism.
     interleave : int
         Chunks of layers of a stage (Megatron's interleaved schedule); 1: one.
+    schedule : str
+        Order of the passes of a stage, of :data:`SCHEDULES`; those of a V have two chunks of a stage.
 
     Raises
     ------
@@ -114,6 +130,7 @@ class Parallelism:
     sequence: bool = False
     zero: int = 0
     interleave: int = 1
+    schedule: str = "1f1b"
 
     def __post_init__(self) -> None:
         """Check the degrees."""
@@ -131,13 +148,45 @@ class Parallelism:
             raise InputError(what, where="expert", hint=hint)
         if self.interleave > 1 and self.pipeline == 1:
             raise InputError("interleaving needs more than one stage", where="interleave", hint="take 1")
+        self._check_schedule()
         if self.sequence and self.tensor == 1:
-            what = "sequence parallelism needs tensor parallelism"
-            raise InputError(what, where="sequence", hint="take a tensor degree above 1, or leave it out")
+            hint = "take a tensor degree above 1, or leave it out"
+            raise InputError("sequence parallelism needs tensor parallelism", hint=hint)
         if self.ranks > MOST_RANKS:
             raise InputError(
                 f"{self.ranks:,} ranks", where="parallelism", hint=f"take at most {MOST_RANKS:,}"
             )
+
+    def _check_schedule(self) -> None:
+        """Check the schedule, and take the chunks that it has."""
+        if self.schedule not in SCHEDULES:
+            what = f"unknown schedule {self.schedule[:40]!r}"
+            raise InputError(what, where="schedule", hint=near(self.schedule, SCHEDULES))
+        if self.schedule == "1f1b":
+            return
+        if self.pipeline == 1:
+            what = f"the schedule {self.schedule} needs more than one stage"
+            raise InputError(what, where="schedule", hint="leave it out")
+        chunks = 2 if self.is_vee else 1
+        if self.interleave not in (1, chunks):
+            what = f"{self.interleave} chunks, but the schedule {self.schedule} has {chunks}"
+            raise InputError(what, where="interleave", hint="leave it out")
+        object.__setattr__(self, "interleave", chunks)
+
+    @property
+    def is_vee(self) -> bool:
+        """Whether the second half of the model goes back through the stages, so that both ends are on one."""
+        return self.schedule in _VEES
+
+    @property
+    def splits_backward(self) -> bool:
+        """Whether gradients of parameters are passes of their own, apart from those of inputs."""
+        return self.schedule != "1f1b"
+
+    @property
+    def ends_meet(self) -> bool:
+        """Whether the first and the last layer are on the same stage."""
+        return self.pipeline == 1 or self.is_vee
 
     @property
     def ranks(self) -> int:
@@ -240,18 +289,19 @@ def numbered_groups(groups: Iterable[tuple[str, list[int]]]) -> list[tuple[int, 
 
 
 def plan_text(degrees: Parallelism) -> str:
-    """Write the degrees of parallelism that are not 1.
+    """Write the degrees of parallelism that are not 1, and a schedule that is not 1F1B.
 
     Examples
     --------
     >>> plan_text(Parallelism(data=4, tensor=2, sequence=True, zero=1))
     'data 4, tensor 2, sequence, zero 1'
     """
-    named = {name: getattr(degrees, name) for name in Parallelism.__dataclass_fields__}
+    named = {one.name: getattr(degrees, one.name) for one in fields(degrees)}
+    usual = Parallelism()
     some = [
         name if value is True else f"{name} {value}"
         for name, value in named.items()
-        if value > (name not in ("zero", "sequence"))
+        if value != getattr(usual, name)
     ]
     return ", ".join(some) or "one rank"
 

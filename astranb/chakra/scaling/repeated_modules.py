@@ -134,35 +134,35 @@ def _led(
 ) -> set[int]:
     number, like, repeat = place
 
-    def _step(there: int, segment: int, position: int) -> int:
+    def _step(index: int, segment: int, position: int) -> int:
         """Return whether a repetition waits for the one beside it, in the same (1) or opposite order (-1)."""
         for way, others in near:
             nodes = [where[one] for one in others]
-            found = [one - there for at, one, place in nodes if (at, place) == (segment, position)]
+            found = [one - index for at, one, place in nodes if (at, place) == (segment, position)]
             if found in ([way], [-way]):
                 return found[0] * way
         return 0
 
     by_node: dict[tuple[int, int], list[int]] = {}
     for parent in parents:
-        segment, there, position = where[parent]
-        by_node.setdefault((segment, position), []).append(there)
+        segment, index, position = where[parent]
+        by_node.setdefault((segment, position), []).append(index)
     made: set[int] = set()
-    for (segment, position), theres in by_node.items():
+    for (segment, position), indexes in by_node.items():
         was, now, period = old[segment].repeats, counts[segment], old[segment].period
         if segment == number:
-            shifted = [repeat - (like - there) for there in theres]
-        elif was > 1 and len(theres) == was:
+            shifted = [repeat - (like - index) for index in indexes]
+        elif was > 1 and len(indexes) == was:
             shifted = list(range(now))
-        elif counts[number] > 1 and len(theres) == 1 and (step := _step(theres[0], segment, position)):
+        elif counts[number] > 1 and len(indexes) == 1 and (step := _step(indexes[0], segment, position)):
             # The repetitions before or behind say whether those of both modules go the same way.
-            offset = theres[0] - like if step > 0 else theres[0] - (was - 1 - like)
+            offset = indexes[0] - like if step > 0 else indexes[0] - (was - 1 - like)
             shifted = [repeat + offset if step > 0 else now - 1 - repeat + offset]
-        elif counts[number] > 1 and theres == [was - 1 - like]:
+        elif counts[number] > 1 and indexes == [was - 1 - like]:
             shifted = [now - 1 - repeat]
-        elif counts[number] > 1 and theres == [like]:
+        elif counts[number] > 1 and indexes == [like]:
             shifted = [repeat]
         else:
-            shifted = [there if 2 * there < was - 1 else now - (was - there) for there in theres]
+            shifted = [index if 2 * index < was - 1 else now - (was - index) for index in indexes]
         made.update(int(starts[segment]) + one * period + position for one in shifted if 0 <= one < now)
     return made

@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from astranb.chakra.traces import Hole, Node, Template, Trace, write_ranks
 from astranb.core.errors import InputError
+from astranb.core.plural import plural
 
 from .parallelism import Parallelism, numbered_groups, plan_document, plan_text
 from .restage import layers_of, restaged
@@ -63,15 +64,18 @@ class ScaledJob:
         self._programs, self._program_of = _shared(self._variants)
         notes = set().union(*(one.notes for one in self._sources.values()))
         self.assumptions = {
-            "traced job": f"{job.ranks} ranks: {plan_text(self.traced)}",
-            "traces": f"of {len(job.traces)} ranks; ranks of a stage do the same",
+            "traced job": f"{plural(job.ranks, 'rank')}: {plan_text(self.traced)}",
+            "traces": f"of {plural(len(job.traces), 'rank')}; ranks of a stage do the same",
             "parallelism": plan_text(self.plan),
             **rules.assumptions,
             **({"pipeline parallelism": self._divided} if self._divided else {}),
             **{subject: text for note, (subject, text) in _NOTES.items() if note in notes},
         }
         if len(self._programs) > self.plan.pipeline:
-            what = f"of {len(job.traces)} ranks, which differ; more replicas and parts repeat them in turn"
+            what = (
+                f"of {plural(len(job.traces), 'rank')}, which differ; "
+                f"more replicas and parts repeat them in turn"
+            )
             self.assumptions["traces"] = what
 
     def _like(self, stage: int) -> int:
@@ -237,7 +241,7 @@ class ScaledJob:
             Path(f"{prefix}.groups.json"): groups.encode(),
             Path(f"{prefix}.job.json"): about.encode(),
         }
-        return write_ranks(prefix, self.ranks, self.trace_bytes, others)
+        return write_ranks(self.trace_bytes, prefix, ranks=self.ranks, others=others)
 
 
 _NOTES: Final = {

@@ -120,9 +120,9 @@ class Attributes:
 
     def has(self, name: str) -> NDArray[np.bool_]:
         """Return whether each node has an attribute."""
-        there = np.zeros(self._rows, bool)
-        there[self._node[self._which(name)]] = True
-        return there
+        present = np.zeros(self._rows, bool)
+        present[self._node[self._which(name)]] = True
+        return present
 
     def integers(self, name: str, default: int) -> tuple[Ints, int]:
         """Read whole numbers of any kind, and find the first row where the value is none (-1: nowhere)."""

@@ -8,6 +8,8 @@ from typing import Final
 
 import numpy as np
 
+from astranb.core.plural import plural
+
 from .pairs import message_pairs
 from .rank_trace import Trace
 from .schema import CollectiveType, NodeType
@@ -50,7 +52,14 @@ class TraceFault:
         """One line."""
         more = f"; … {self.count - len(self.examples):,} more" if self.count > len(self.examples) else ""
         shown = f": {'; '.join(self.examples)}{more}" if self.examples else ""
-        return f"{self.count:,} {self.what}{shown} ({self.hint})"
+        return f"{self.counted}{shown} ({self.hint})"
+
+    @property
+    def counted(self) -> str:
+        """Count and kind: ``1 node with the id of another``."""
+        several, _, rest = self.what.partition(" ")
+        one = "dependency" if several == "dependencies" else several.removesuffix("s")
+        return f"{plural(self.count, one, several)} {rest}"
 
 
 def faults(trace: Trace) -> list[TraceFault]:
@@ -61,10 +70,10 @@ def faults(trace: Trace) -> list[TraceFault]:
     >>> from astranb.chakra import Node
     >>> for one in faults(Trace.of([Node(1, "a", 4, data_deps=(2,)), Node(3, "b", 7)])):
     ...     print(one)
-    1 dependencies on nodes that do not exist: 1 'a' waits for 2 (--repair drops them)
-    1 collectives without comm_type: 3 'b' (use one of 0 ALL_REDUCE, 1 REDUCE, 2 ALL_GATHER, …)
+    1 dependency on nodes that do not exist: 1 'a' waits for 2 (--repaired drops them)
+    1 collective without comm_type: 3 'b' (use one of 0 ALL_REDUCE, 1 REDUCE, 2 ALL_GATHER, …)
     1 communication without comm_size: 3 'b' (give the number of bytes)
-    1 computations without a duration or operations: 1 'a' (each takes 1 ns; link a profile)
+    1 computation without a duration or operations: 1 'a' (each takes 1 ns; link a profile)
     """
     return list(_faults(trace))
 
@@ -74,7 +83,7 @@ def _faults(trace: Trace) -> Iterator[TraceFault]:
     if len(pairs):
         said = (f"{_name(trace, a)} and {_name(trace, b)}" for a, b in pairs[:_SHOWN].tolist())
         yield TraceFault(
-            "nodes with the id of another", len(pairs), tuple(said), "--repair renumbers them where clear"
+            "nodes with the id of another", len(pairs), tuple(said), "--repaired renumbers them where clear"
         )
     owner, wanted = trace.dangling
     if len(owner):
@@ -83,12 +92,12 @@ def _faults(trace: Trace) -> Iterator[TraceFault]:
             for row, one in zip(owner[:_SHOWN].tolist(), wanted[:_SHOWN].tolist(), strict=True)
         )
         yield TraceFault(
-            "dependencies on nodes that do not exist", len(owner), tuple(said), "--repair drops them"
+            "dependencies on nodes that do not exist", len(owner), tuple(said), "--repaired drops them"
         )
     rows, cycle = cyclic_rows(trace)
     if len(rows):
         hint = (
-            "--repair drops control dependencies there, or data dependencies on nodes that began later, "
+            "--repaired drops control dependencies there, or data dependencies on nodes that began later, "
             "if that opens them; else it is not safe: drop one that is not needed"
         )
         yield TraceFault("nodes that wait for each other in cycles", len(rows), (cycle,), hint)
@@ -123,8 +132,8 @@ def rank_faults(traces: Mapping[int, Trace]) -> list[TraceFault]:
     >>> _ = first.send("1 MB", 1), second.recv("1 MB", 0, tag=7)
     >>> for one in rank_faults({0: first.build(), 1: second.build()}):
     ...     print(one)
-    1 sends without a receive: rank 0 to 1, tag 0: 1 sends, 0 receives (a run sends it, NCCL would wait)
-    1 receives without a send: rank 0 to 1, tag 7: 0 sends, 1 receives (the ranks would wait forever)
+    1 send without a receive: rank 0 to 1, tag 0: 1 sends, 0 receives (a run sends it, NCCL would wait)
+    1 receive without a send: rank 0 to 1, tag 7: 0 sends, 1 receives (the ranks would wait forever)
     """
     return [*message_faults(traces), *_disagreeing(traces)]
 
@@ -205,9 +214,9 @@ def _by_group(trace: Trace) -> Iterable[tuple[str, list[int]]]:
 
 
 def _difference(one: int, theirs: list[int], other: int, kinds: list[int]) -> str:
-    at = next((n for n, both in enumerate(zip(theirs, kinds, strict=False)) if both[0] != both[1]), -1)
+    at = next((n for n, (a, b) in enumerate(zip(theirs, kinds, strict=False)) if a != b), -1)
     if at < 0:
-        return f"{len(theirs):,} collectives on rank {one}, {len(kinds):,} on rank {other}"
+        return f"{plural(len(theirs), 'collective')} on rank {one}, {len(kinds):,} on rank {other}"
     return f"its collective {at} is {_kind(theirs[at])} on rank {one}, {_kind(kinds[at])} on rank {other}"
 
 

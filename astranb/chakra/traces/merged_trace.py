@@ -214,14 +214,14 @@ def _assembled(
 
     made = Assembly(len(rows))
     ids = trace.id[rows] + more
-    made.numbers(ids, there=ids > 0, prefix=b"\x08")
+    made.numbers(ids, present=ids > 0, prefix=b"\x08")
     made.copies(stream, first(2), first(4))
     for field, lists in ((4, trace.ctrl_deps), (5, trace.data_deps)):
         lengths = np.diff(lists.offset)[rows]
         flat = lists.flat[ranges(lists.offset[rows], lengths)] + more
         of = np.repeat(np.arange(len(rows)), lengths)
         size = np.bincount(of, varint_sizes(flat), len(rows)).astype(np.int64)
-        made.numbers(size, there=lengths > 0, prefix=_DEPS[field])
+        made.numbers(size, present=lengths > 0, prefix=_DEPS[field])
         made.numbers(flat, of)
     made.copies(stream, first(6), end)
     if rank is not None:

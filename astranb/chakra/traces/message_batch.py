@@ -93,7 +93,7 @@ class Assembly:
         values: NDArray[Any],
         owner: Ints | None = None,
         *,
-        there: NDArray[np.bool_] | None = None,
+        present: NDArray[np.bool_] | None = None,
         prefix: bytes = b"",
         length_at: int = -1,
     ) -> None:
@@ -104,7 +104,7 @@ class Assembly:
         values : array of int
             Negative ones as their 64 bits.
         owner : array of int, optional
-        there : array of bool, optional
+        present : array of bool, optional
             Which of them are added; by default all.
         prefix : bytes
             What is before each of them: its tag.
@@ -113,16 +113,16 @@ class Assembly:
         """
         bits = values.astype(np.int64, copy=False).view(np.uint64) if values.dtype.kind == "i" else values
         sizes = varint_sizes(bits)
-        own, lengths = (bits, sizes) if there is None else (bits[there], sizes[there])
+        own, lengths = (bits, sizes) if present is None else (bits[present], sizes[present])
 
         def write(out: Bytes, at: Ints) -> None:
-            at = at if there is None else at[there]
+            at = at if present is None else at[present]
             for place, byte in enumerate(prefix):
                 out[at + place] = byte + lengths if place == length_at else byte
             _write_numbers(out, at + len(prefix), own, lengths)
 
         whole = sizes + len(prefix)
-        self._add(owner, whole if there is None else np.where(there, whole, 0), write)
+        self._add(owner, whole if present is None else np.where(present, whole, 0), write)
 
     def framed(self) -> bytes:
         """Return all messages, each with its length before it."""

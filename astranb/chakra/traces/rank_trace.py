@@ -11,6 +11,7 @@ import numpy as np
 
 from astranb.core.arrays import distinct, offsets
 from astranb.core.errors import InputError
+from astranb.core.plural import plural
 
 from .columns import Distinct, Lists
 from .message import decode_node, encode_metadata, encode_node, framed
@@ -175,7 +176,7 @@ class Trace:
 
     def __repr__(self) -> str:
         """Short, for a notebook."""
-        return f"<Trace {self.source}: {len(self)} nodes>"
+        return f"<Trace {self.source}: {plural(len(self), 'node')}>"
 
     @property
     def spans(self) -> tuple[Ints, Ints]:

@@ -14,6 +14,7 @@ from astranb.core.document import contents
 from astranb.core.errors import InputError, TruncatedFile
 from astranb.core.file_formats import names_format
 from astranb.core.packed import unpacked_part
+from astranb.core.plural import plural
 
 from .columns import Lists
 from .message import encode_node, framed
@@ -80,7 +81,7 @@ def repaired(trace: Trace) -> tuple[Trace, list[str]]:
     >>> from astranb.chakra import Node
     >>> trace, done = repaired(Trace.of([Node(1, "a", 4, data_deps=(2,)), Node(1, "b", 4)]))
     >>> done
-    ['dropped 1 dependencies on nodes that do not exist', 'renumbered 1 nodes']
+    ['dropped 1 dependency on nodes that do not exist', 'renumbered 1 node']
     >>> [(node.id, node.name, node.data_deps) for node in trace.nodes()]
     [(1, 'a', ()), (2, 'b', ())]
     """
@@ -119,11 +120,15 @@ def _sound(trace: Trace) -> tuple[Trace, list[str]]:
     shown = ", ".join(f"{trace.id[row]} on {one}" for row, one in pairs[:_SHOWN])
     more = ", …" if len(pairs) > _SHOWN else ""
     counts = {
-        f"dropped {{}} data dependencies in cycles on nodes that began later: {shown}{more}": len(pairs),
-        "dropped {} dependencies on nodes that do not exist": missing,
-        "dropped {} control dependencies in cycles": opened,
+        ("data", f"in cycles on nodes that began later: {shown}{more}"): len(pairs),
+        ("", "on nodes that do not exist"): missing,
+        ("control", "in cycles"): opened,
     }
-    return _of(messages, trace), _counted(counts)
+    return _of(messages, trace), [
+        f"dropped {plural(count, f'{kind} dependency'.strip(), f'{kind} dependencies'.strip())} {which}"
+        for (kind, which), count in counts.items()
+        if count
+    ]
 
 
 def _distinct(trace: Trace) -> tuple[Trace, list[str]]:
@@ -136,16 +141,13 @@ def _distinct(trace: Trace) -> tuple[Trace, list[str]]:
         for row in range(len(trace))
         if row not in dropped
     ]
-    counts = {"dropped {} copies of nodes": len(dropped), "renumbered {} nodes": len(renumbered)}
-    return _of(messages, trace), _counted(counts)
+    done = [f"dropped {plural(len(dropped), 'copy of a node', 'copies of nodes')}"] if dropped else []
+    done += [f"renumbered {plural(len(renumbered), 'node')}"] if renumbered else []
+    return _of(messages, trace), done
 
 
 def _of(messages: list[bytes], trace: Trace) -> Trace:
     return Trace(trace.head + b"".join(framed(message) for message in messages), trace.source)
-
-
-def _counted(counts: dict[str, int]) -> list[str]:
-    return [text.format(f"{n:,}") for text, n in counts.items() if n]
 
 
 def _opened(trace: Trace) -> tuple[set[int], dict[int, set[int]]]:
@@ -162,8 +164,8 @@ def _opened(trace: Trace) -> tuple[set[int], dict[int, set[int]]]:
     order = np.argsort(trace.id, kind="stable")
     at = np.minimum(np.searchsorted(trace.id[order], trace.data_deps.flat), count - 1)
     parent, owner = order[at], trace.data_deps.owner
-    there = trace.id[parent] == trace.data_deps.flat
-    parent, owner = parent[there], owner[there]
+    matches = trace.id[parent] == trace.data_deps.flat
+    parent, owner = parent[matches], owner[matches]
     if not ordered(Lists(offsets(owner, count), parent))[1]:
         return set(rows.tolist()), {}
     begun = trace.start_us

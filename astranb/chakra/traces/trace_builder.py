@@ -335,7 +335,7 @@ class TraceBuilder:
         count = len(rows)
         named, control, data, start, duration, before, *numbers, behind = zip(*rows, strict=True)
         made, ids = Assembly(count), np.arange(first, first + count)
-        made.numbers(ids, there=ids > 0, prefix=b"\x08")
+        made.numbers(ids, present=ids > 0, prefix=b"\x08")
         made.chosen(texts, np.fromiter(named, np.int64, count))
         for prefix, lists in ((b"\x22", control), (b"\x2a", data)):
             if any(lists):
@@ -343,21 +343,21 @@ class TraceBuilder:
                 owner = np.repeat(np.arange(count), lengths)
                 flat = np.fromiter(chain.from_iterable(lists), np.uint64, len(owner))
                 size = np.bincount(owner, varint_sizes(flat), count).astype(np.int64)
-                made.numbers(size, there=lengths > 0, prefix=prefix)
+                made.numbers(size, present=lengths > 0, prefix=prefix)
                 made.numbers(flat, owner)
         for prefix, times in ((b"\x30", start), (b"\x38", duration)):
             if any(times):
                 column = np.fromiter(times, np.uint64, count)
-                made.numbers(column, there=column > 0, prefix=prefix)
+                made.numbers(column, present=column > 0, prefix=prefix)
         made.chosen(texts, np.fromiter(before, np.int64, count))
         for name, values in zip(_NUMBERS, numbers, strict=True):
             missing = values.count(None)
             if missing == count:
                 continue
-            there = np.fromiter((one is not None for one in values), bool, count) if missing else None
+            present = np.fromiter((one is not None for one in values), bool, count) if missing else None
             filled = (one or 0 for one in values) if missing else values
             column = np.fromiter(filled, np.int64, count)
-            made.numbers(column, there=there, prefix=_PREFIXES[name], length_at=1)
+            made.numbers(column, present=present, prefix=_PREFIXES[name], length_at=1)
         made.chosen(texts, np.fromiter(behind, np.int64, count))
         return made.framed()
 

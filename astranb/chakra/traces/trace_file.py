@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from astranb.core.document import contents
-from astranb.core.errors import InputError
+from astranb.core.errors import InputError, suggestion
 from astranb.core.file_formats import names_format
 from astranb.core.files import whole_file, whole_files
 from astranb.core.packed import unpacked
@@ -26,12 +26,14 @@ __all__ = [
     "read",
     "read_present",
     "read_ranks",
+    "traced_ranks",
     "write",
     "write_ranks",
 ]
 
 MOST_BYTES: Final = 2 << 30
 """The largest trace that is read, compressed or not."""
+_NAME: Final = re.compile(r"(.+)\.\d+\.et(?:\.gz)?")
 _BEGUN: Final = 4096
 _BLANK: Final = 0x20
 
@@ -85,15 +87,15 @@ def begins_as_text(data: bytes) -> bool:
     return False
 
 
-def write(path: str | Path, trace: Trace) -> None:
+def write(trace: Trace, path: str | Path) -> None:
     """Write the trace of one rank atomically.
 
     Parameters
     ----------
-    path : str or Path
-        Compressed if the name ends in ``.gz``.
     trace : Trace
         Written as read; one of an older schema in the current one.
+    path : str or Path
+        Compressed if the name ends in ``.gz``.
 
     Raises
     ------
@@ -108,7 +110,7 @@ def write(path: str | Path, trace: Trace) -> None:
     >>> _ = step.collective("all_reduce", "1 MiB")
     >>> trace = step.build()
     >>> file = Path(tempfile.mkdtemp()) / "step.0.et.gz"
-    >>> write(file, trace)
+    >>> write(trace, file)
     >>> read(file) == trace
     True
     """
@@ -119,9 +121,10 @@ def write(path: str | Path, trace: Trace) -> None:
 
 
 def write_ranks(
-    prefix: str | Path,
-    ranks: int,
     data: Callable[[int], bytes],
+    prefix: str | Path,
+    *,
+    ranks: int,
     others: Mapping[Path, bytes | None] | None = None,
 ) -> list[Path]:
     """Write ``PREFIX.RANK.et`` for each rank: all of them or none.
@@ -130,11 +133,11 @@ def write_ranks(
 
     Parameters
     ----------
+    data : callable
+        Gives the contents of a rank's trace.
     prefix : str or Path
     ranks : int
         How many.
-    data : callable
-        Gives the contents of a rank's trace.
     others : mapping of Path to bytes or None, optional
         Further files of the set; None for one of an older set, which is removed.
 
@@ -199,10 +202,7 @@ def read_ranks(prefix: str | Path, ranks: int | None = None) -> list[Trace]:
         There is none, one is missing, or one cannot be read.
     """
     base = Path(prefix)
-    found = set(present_ranks(base))
-    if not found:
-        what = f"no trace {base.name}.0.et"
-        raise InputError(what, where=str(base.parent), hint="give the part of the files' names before .0.et")
+    found = set(traced_ranks(base))
     count = max(found) + 1 if ranks is None else ranks
     missing = sorted(set(range(min(count, len(found) + 8))) - found)  # a rank in a name may be 10**9
     if missing:
@@ -231,12 +231,7 @@ def read_present(prefix: str | Path) -> dict[int, Trace]:
         There is none, or one cannot be read.
     """
     base = Path(prefix)
-    found = present_ranks(base)
-    if not found:
-        what = f"no trace {base.name}.RANK.et"
-        raise InputError(
-            what, where=str(base.parent), hint="give the part of the files' names before .RANK.et"
-        )
+    found = traced_ranks(base)
     return dict(zip(found, _shared(base, found), strict=True))
 
 
@@ -255,6 +250,28 @@ def present_ranks(prefix: str | Path) -> list[int]:
         raise InputError(
             error.strerror or str(error), where=str(base.parent), hint="give PREFIX of PREFIX.0.et"
         ) from None
+
+
+def traced_ranks(prefix: str | Path) -> list[int]:
+    """List the ranks that have a trace, ascending; there is at least one.
+
+    Raises
+    ------
+    InputError
+        There is none; the hint is the prefix that is nearest.
+    """
+    base = Path(prefix)
+    if found := present_ranks(base):
+        return found
+    prefixes = {match[1] for file in base.parent.iterdir() if (match := _NAME.fullmatch(file.name))}
+    own = _NAME.fullmatch(base.name)
+    if base.is_dir():
+        hint = f"name traces in the folder: {base}/PREFIX"
+    elif own and own[1] in prefixes:
+        hint = f"give the prefix {own[1]!r}"
+    else:
+        hint = suggestion(base.name, prefixes) or "give the part of the files' names before .RANK.et"
+    raise InputError(f"no trace {base.name}.RANK.et", where=str(prefix), hint=hint)
 
 
 def beside(prefix: str | Path, ending: str) -> Path | None:

@@ -125,7 +125,7 @@ def malformed(trace: Trace) -> Iterator[Malformed]:
     if len(wrong):
         known = ", ".join(f"{kind.value} {kind.name}" for kind in NodeType if kind)
         said = f"unknown node type {trace.type[wrong[0]]}"
-        yield Malformed("unknown node types", wrong, said, f"use one of {known}")
+        yield Malformed("nodes of unknown type", wrong, said, f"use one of {known}")
     known = ", ".join(f"{kind.value} {kind.name}" for kind in CollectiveType)
     collective = trace.type == NodeType.COMM_COLL
     unknown = collective & ((trace.comm_type < 0) | (trace.comm_type >= len(CollectiveType)))

@@ -12,22 +12,38 @@ from typing import Final
 from astranb.collectives.language import collective_kind
 from astranb.core.errors import InputError, near
 from astranb.core.units import size_bytes
-from astranb.gpu import Preset, named_gpus
+from astranb.gpu import Preset
 from astranb.infragraph import Infra, resolve
 
-from .candidate import LibraryCandidate, LibraryChoice
+from .candidate import LibraryCandidate, LibraryChoice, LibraryCost
 from .mscclpp import choose_mscclpp
-from .nccl import choose_nccl
-from .rccl import choose_rccl
+from .nccl import choose_nccl, nccl_cost
+from .nccl_symmetric import choose_nccl_engines, choose_nccl_symmetric
+from .rccl import choose_rccl, rccl_cost
+from .serving import choose_sglang, choose_vllm
 from .topology import LibraryView, library_view
 
-__all__ = ["LIBRARIES", "LibraryCandidate", "LibraryChoice", "LibraryView", "library_choice", "library_view"]
+__all__ = [
+    "LIBRARIES",
+    "LibraryCandidate",
+    "LibraryChoice",
+    "LibraryCost",
+    "LibraryView",
+    "library_choice",
+    "library_cost",
+    "library_view",
+]
 
 _CHOOSERS: Final[dict[str, Callable[[LibraryView, str, int], LibraryChoice]]] = {
     "nccl": choose_nccl,
+    "nccl-symmetric": choose_nccl_symmetric,
+    "nccl-ce": choose_nccl_engines,
     "rccl": choose_rccl,
     "mscclpp": choose_mscclpp,
+    "vllm": choose_vllm,
+    "sglang": choose_sglang,
 }
+_BY_VENDOR: Final = ("nccl", "nccl-symmetric", "nccl-ce", "rccl")  # others say themselves where they run
 LIBRARIES: Final = tuple(_CHOOSERS)
 """The libraries whose choice is modelled."""
 
@@ -73,21 +89,31 @@ def library_choice(
     if count < 1:
         raise InputError("size must be at least 1 B", where="size")
     where = resolve(infra)
-    view = library_view(where, _one_gpu(where, gpu))
+    if gpu is not None and where.missing:  # what NCCL asks the driver for
+        where = where.completed((gpu.like or gpu.name) if isinstance(gpu, Preset) else str(gpu))
+    view = library_view(where, gpu)
     if view.ranks < 2:
         raise InputError("a library chooses for two GPUs or more", where="library", hint="give an algorithm")
-    if library in ("nccl", "rccl") and view.amd != (library == "rccl"):
+    if library in _BY_VENDOR and view.amd != (library == "rccl"):
         other = "rccl" if view.amd else "nccl"
         raise InputError(f"{library} does not run on {view.gpu[:40]}", where="library", hint=f"use {other}")
     return _CHOOSERS[library or ("rccl" if view.amd else "nccl")](view, collective, count)
 
 
-def _one_gpu(infra: Infra, gpu: str | Path | Preset | None) -> str | Path | Preset:
-    """Return the kind of all GPUs."""
-    if gpu is not None:
-        return gpu
-    names = sorted(set(named_gpus(infra)[0]))
-    if len(names) > 1:
-        what = f"no model of a library's choice for {' and '.join(names)} together"
-        raise InputError(what, where="library", hint="give an algorithm")
-    return names[0]
+def library_cost(view: LibraryView, collective: str, size_bytes: int) -> LibraryCost:
+    """Return the cost of a collective of the GPUs' library, without the launch of its kernel.
+
+    Parameters
+    ----------
+    view : LibraryView
+        The ranks of the collective: all of a machine, or a group of them.
+    collective : str
+    size_bytes : int
+        Bytes of the larger buffer of a rank.
+
+    Raises
+    ------
+    InputError
+        There is no model of the library's choice for these ranks or this collective.
+    """
+    return (rccl_cost if view.amd else nccl_cost)(view, collective, size_bytes)

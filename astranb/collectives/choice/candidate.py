@@ -7,9 +7,44 @@ from dataclasses import dataclass
 from typing import Any
 
 from astranb.collectives.library import Collective
+from astranb.core.plural import plural
 from astranb.core.units import format_bytes
 
-__all__ = ["LibraryCandidate", "LibraryChoice"]
+__all__ = ["LibraryCandidate", "LibraryChoice", "LibraryCost"]
+
+_IN_GRAPHS = ("mscclpp", "vllm", "sglang")  # whose tests, or who themselves, replay graphs
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryCost:
+    """Cost of a library's collective by messages: its software; links add their own time.
+
+    Attributes
+    ----------
+    algorithm : str
+        Pattern of the messages, as ASTRA-sim names it: ``ring``, ``doubleBinaryTree`` (the library's: chains
+        in nodes, binary trees between them) or ``direct``.
+    begin_us : float
+        Before the first message: the launch, and the library's base latency.
+    near_us, far_us : float
+        Latency of a hop within a node and between nodes, link included.
+    bandwidth_GBps : float
+        Bytes of the collective over their time, all channels together; 0 where only links bound it.
+    link_share : float
+        Data in what a link carries, where only links bound it: half of the bytes of packets are flags.
+    source : str
+    saved_us : float
+        What a replay in a graph saves, where the base latency counts a launch.
+    """
+
+    algorithm: str
+    begin_us: float
+    near_us: float
+    far_us: float
+    bandwidth_GBps: float  # noqa: N815 - unit in the name
+    link_share: float
+    source: str
+    saved_us: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +74,7 @@ class LibraryChoice:
     Attributes
     ----------
     library : str
-        ``"nccl"``, ``"rccl"`` or ``"mscclpp"``.
+        One of :data:`astranb.collectives.LIBRARIES`.
     collective : str
     size_bytes : int
     algorithm, protocol : str
@@ -65,9 +100,14 @@ class LibraryChoice:
     saved_us : float
         What a replay in a graph saves of it, where the library's table counts launches from the host.
     proxy_us : float
-        What the threads that post to NICs and poll them add to a hop between nodes.
+        What the threads that post to NICs and poll them, and the network's software, add to a hop between
+        nodes.
     difference : str
         How the simulated algorithm differs from the library's; empty if it does not.
+    elsewhere : str
+        Where the library runs other kernels, and how to ask for them; empty if nowhere.
+    nearest : str
+        What was taken because nothing is known of this machine; empty if its rules are known.
     """
 
     library: str
@@ -88,13 +128,15 @@ class LibraryChoice:
     saved_us: float = 0.0
     proxy_us: float = 0.0
     difference: str = ""
+    elsewhere: str = ""
+    nearest: str = ""
 
     @property
     def launch(self) -> str:
         """Launch cost of its kernels, as ``launch=`` of a simulation takes it.
 
         The GPU's launch and the library's base latency; RCCL's table counts launches too, and the tests
-        of MSCCL++ replay a graph.
+        of MSCCL++, vLLM and SGLang replay a graph.
         """
         return self.launched()
 
@@ -103,7 +145,7 @@ class LibraryChoice:
 
         By default as the library's tests do it; anything else is returned as it is.
         """
-        how = how or ("graph" if self.library == "mscclpp" else "stream")
+        how = how or ("graph" if self.library in _IN_GRAPHS else "stream")
         if how not in ("stream", "graph") or not self.base_us:
             return how
         if self.library == "rccl":
@@ -142,8 +184,7 @@ class LibraryChoice:
     def lines(self) -> list[str]:
         """Return the choice and its reasons as text."""
         chunk = f", chunks of {format_bytes(self.chunk_bytes)}" if self.chunk_bytes else ""
-        several = "s" if self.blocks > 1 else ""
-        launch = f"{self.blocks} thread block{several} of {self.threads} threads{chunk}"
+        launch = f"{plural(self.blocks, 'thread block')} of {plural(self.threads, 'thread')}{chunk}"
         lines = [
             f"{self.library} runs {self.algorithm}/{self.protocol}: {launch}",
             *(f"  {reason}" for reason in self.why),
@@ -155,12 +196,15 @@ class LibraryChoice:
         ]
         lines.append(
             f"  simulated as {self.collective}/{self.simulated}/{self.simulated_protocol}, "
-            f"{self.channels} channel{'s' if self.channels > 1 else ''}"
+            f"{plural(self.channels, 'channel')}"
         )
         what = f": {self.base_us:g} us is the base latency of its cost model" if self.base_us else ""
         lines.append(f"  launch: {self.launch}{what}")
         if self.proxy_us:
-            lines.append(f"  proxy threads add {self.proxy_us:g} us to a hop between nodes")
+            lines.append(
+                f"  proxy threads and the network's software add {self.proxy_us:g} us to a hop between nodes"
+            )
         if self.difference:
             lines.append(f"  differs: {self.difference}")
+        lines += [f"  {more}" for more in (self.elsewhere, self.nearest) if more]
         return [*lines, f"  source: {self.source}"]

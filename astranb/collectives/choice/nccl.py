@@ -15,13 +15,14 @@ from typing import Final, NamedTuple
 
 from astranb.collectives.language import BUFFER_BYTES, NCCL_STEPS
 from astranb.core.errors import InputError
+from astranb.core.plural import plural
 from astranb.core.units import format_bytes
 
-from .candidate import LibraryCandidate, LibraryChoice
+from .candidate import LibraryCandidate, LibraryChoice, LibraryCost
 from .nccl_graphs import ChannelGraph, ChannelGraphs, channel_graphs
 from .topology import LibraryView
 
-__all__ = ["NCCL_SOURCE", "choose_nccl", "nccl_candidates"]
+__all__ = ["NCCL_SOURCE", "choose_nccl", "nccl_candidates", "nccl_cost"]
 
 NCCL_SOURCE: Final = "NVIDIA/nccl @5067397c (2.30.7), src/graph/tuning.cc and src/enqueue.cc"
 
@@ -50,6 +51,7 @@ _HOP_US: Final[_Latencies] = {
     "NVLSTree": (0, 0, 25),
     "PAT": (0, 0, 4.0),
 }
+_PCIE_HOP_US: Final[_Latencies] = {"Tree": (1.0, 1.9, 5.7), "Ring": (1.0, 2.5, 5.7), "PAT": (0, 0, 4.0)}
 _NET_HOP_US: Final[_Latencies] = {
     "Tree": (5.0, 8.5, 14),
     "Ring": (2.7, 4.0, 14.0),
@@ -67,11 +69,11 @@ _PROXY_US: Final = {
     ("Tree", "LL"): 1.7,
     ("Tree", "LL128"): 5.2,
     ("Ring", "LL128"): 0.7,
-    ("NVLSTree", "Simple"): 10.6,
+    ("NVLSTree", "Simple"): 15.9,
 }
 """Latency of a hop between nodes in the table, less that of the hop when NICs alone are simulated: 3.3 us
-for packets; of the hierarchical algorithm, which stands for NVLSTree, a third of what is missing of 66.8 us
-on two nodes."""
+for packets; of NVLSTree half of what 8 KiB on two nodes, 14.6 us simulated, lack of the table's 66.8 us
+less its base latency here."""
 
 _Caps = tuple[tuple[float, float, float], ...]
 _LL_GBPS: Final[_Caps] = ((39.0, 39.0, 20.4), (87.7, 22.5, 19.0), (141.0, 45.0, 35.0), (282.0, 90.0, 70.0))
@@ -167,7 +169,9 @@ def nccl_candidates(view: LibraryView, collective: str, size_bytes: int) -> list
         LibraryCandidate(algorithm, protocol, latency_us, rate, latency_us + size_bytes / (1000 * rate))
         for algorithm, protocol in _usable(machine, collective)
         if (rate := _bandwidth_GBps(machine, collective, algorithm, protocol, size_bytes)) > 0
-        for latency_us in [_latency_us(machine, collective, algorithm, protocol, size_bytes)]
+        for latency_us in [
+            _latency_us(machine, collective, algorithm, protocol, size_bytes, view.network.stated_us)
+        ]
     ]
     return sorted(found, key=lambda one: one.time_us)
 
@@ -182,9 +186,17 @@ def _usable(machine: _SearchedMachine, collective: str) -> Iterator[tuple[str, s
             "NVLSTree": view.nodes > 1 and graphs.nvls.channels >= 2,
             "PAT": view.per_node == 1,
         }[algorithm]
-        for protocol in _PROTOCOLS if usable else ():
-            if algorithm in ("Ring", "Tree") or protocol == "Simple":
+        for protocol in view.network.protocols.split() if usable else ():
+            # Stores of 128 B arrive whole over NVLink only.
+            if (algorithm in ("Ring", "Tree") and not (view.pcie_GBps and protocol == "LL128")) or (
+                protocol == "Simple"
+            ):
                 yield algorithm, protocol
+
+
+def _hops(view: LibraryView) -> _Latencies:
+    """Return the latencies of hops within a node."""
+    return _PCIE_HOP_US if view.pcie_GBps else _HOP_US
 
 
 def _steps(view: LibraryView, collective: str) -> int:
@@ -246,11 +258,18 @@ def _nvls_GBps(  # noqa: N802 - unit in the name
 
 
 def _latency_us(
-    machine: _SearchedMachine, collective: str, algorithm: str, protocol: str, size_bytes: int
+    machine: _SearchedMachine,
+    collective: str,
+    algorithm: str,
+    protocol: str,
+    size_bytes: int,
+    added_us: float,
 ) -> float:
+    """Return the latency of the cost model where a hop between nodes has some more than its table."""
     view, column = machine.view, _PROTOCOLS.index(protocol)
-    base, hop = _BASE_US[algorithm][column], _HOP_US[algorithm][column]
+    base, hop = _BASE_US[algorithm][column], _hops(view)[algorithm][column]
     net = _NET_HOP_US["Tree" if view.per_node == 1 and algorithm != "PAT" else algorithm][column]
+    net += added_us
     depth = view.nodes.bit_length() - 1
     if algorithm == "Tree":
         return base + 2 * ((view.per_node - 1) * hop + depth * net)
@@ -303,6 +322,7 @@ def choose_nccl(view: LibraryView, collective: str, size_bytes: int) -> LibraryC
         _searched(machine),
         f"least of {len(candidates)} predicted times: {best.time_us:.1f} us",
         rule,
+        *view.notes,
     )
     return LibraryChoice(
         library="nccl",
@@ -320,20 +340,26 @@ def choose_nccl(view: LibraryView, collective: str, size_bytes: int) -> LibraryC
         source=NCCL_SOURCE,
         candidates=tuple(candidates),
         base_us=_BASE_US[best.algorithm][_PROTOCOLS.index(best.protocol)] or _NVLS_BASE_US,
-        proxy_us=_PROXY_US.get((best.algorithm, best.protocol), 0.0) if view.nodes > 1 else 0.0,
+        proxy_us=_PROXY_US.get((best.algorithm, best.protocol), 0.0) + view.network.hop_us
+        if view.nodes > 1
+        else 0.0,
         difference=difference or _DIFFERENCE.get(best.algorithm, ""),
+        elsewhere=_SYMMETRIC
+        if view.nodes == 1 and not view.pcie_GBps and collective not in ("broadcast", "reduce")
+        else "",
     )
 
 
+_SYMMETRIC: Final = "for buffers in symmetric memory other kernels run: --library nccl-symmetric"
 _SIMULATED: Final = {
     "Ring": "ring",
     "Tree": "tree",
     "NVLS": "nvls",
-    "NVLSTree": "two_level",
+    "NVLSTree": "nvls_tree",
     "PAT": "ring",
 }
 _DIFFERENCE: Final = {
-    "NVLSTree": "the hierarchical algorithm reduces within nodes by thread blocks, not by the switch",
+    "NVLSTree": "what comes from other nodes is added by warps of its own, not as it is loaded",
     "PAT": "a ring instead of PAT's logarithmic steps",
 }
 
@@ -460,14 +486,16 @@ def _exchange(view: LibraryView, collective: str, size_bytes: int) -> LibraryCho
         simulated_protocol=protocol if paired else "Simple",
         channels=wide,
         why=(
-            f"grouped send and receive: {channels} of {most} channel{'s' if most > 1 else ''} for each peer",
+            f"grouped send and receive: {channels} of {plural(most, 'channel')} for each peer",
             f"{format_bytes(small)} at least on each channel",
             "to other nodes by the NIC of the receiver's rail (PXN)"
             if far
             else f"{protocol}: up to {format_bytes(_PEER_LL)} a channel go by LL",
+            *view.notes,
         ),
         source=NCCL_SOURCE,
         base_us=_BASE_US["Ring"][_PROTOCOLS.index(protocol)],
+        proxy_us=view.network.hop_us if far else 0.0,
         difference=difference,
     )
 
@@ -485,3 +513,50 @@ def _peer_channels(machine: _SearchedMachine) -> tuple[int, int]:
     while least * view.ranks > everything and least > 1:
         least //= 2
     return most, least
+
+
+_PATTERNS: Final = {
+    "Ring": "ring",
+    "Tree": "doubleBinaryTree",
+    "NVLSTree": "doubleBinaryTree",
+    "NVLS": "direct",
+    "PAT": "direct",
+    "SendRecv": "direct",
+}
+_LINK_SHARE: Final = {"LL": 0.5, "LL128": 120 / 128, "Simple": 0.92}
+"""Of a link's bandwidth: flags of packets; of Simple what NCCL's model takes of trees (``busBw * .92``)."""
+
+
+def nccl_cost(view: LibraryView, collective: str, size_bytes: int) -> LibraryCost:
+    """Return the cost of what NCCL runs, taken apart into begin, hops and bandwidth.
+
+    Examples
+    --------
+    >>> h100 = LibraryView(8, 8, "h100-sxm", 90, links=18, switched=True)
+    >>> cost = nccl_cost(h100, "all_reduce", 2**20)
+    >>> cost.algorithm, cost.begin_us, cost.near_us
+    ('ring', 6.6, 0.6)
+    """
+    added_us = view.network.hop_us
+    if collective in _EXCHANGES:
+        protocol = _exchange(view, collective, size_bytes).protocol
+        column = _PROTOCOLS.index(protocol)
+        begin, near, far = (table["Ring"][column] for table in (_BASE_US, _hops(view), _NET_HOP_US))
+        far += added_us
+        return LibraryCost("direct", begin, near, far, 0.0, _LINK_SHARE[protocol], NCCL_SOURCE)
+    best = nccl_candidates(view, collective, size_bytes)[0]
+    name, column = best.algorithm, _PROTOCOLS.index(best.protocol)
+    latency = _latency_us(_machine(view), collective, name, best.protocol, size_bytes, 0.0)
+    begin, near, far = (table[name][column] for table in (_BASE_US, _hops(view), _NET_HOP_US))
+    if name in ("NVLS", "NVLSTree"):
+        begin, near = begin + near, 0.0
+    elif name == "PAT":
+        near, far = 0.0, latency - begin
+    elif collective not in ("broadcast", "reduce"):
+        # What is left of the latency beside the hops between nodes is shared by the others: posting, too.
+        # Of consecutive steps one in each node leaves it; the cost model counts one hop of a round less.
+        steps = _steps(view, collective)
+        between = ceil(steps / view.per_node) if view.nodes > 1 else 0
+        if name == "Ring" and steps > between:
+            near = max(0.0, latency - begin - between * far) / (steps - between)
+    return LibraryCost(_PATTERNS[name], begin, near, far + added_us, best.bandwidth_GBps, 1.0, NCCL_SOURCE)

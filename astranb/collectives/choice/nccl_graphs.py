@@ -167,7 +167,7 @@ def _tree(view: LibraryView, speeds: tuple[float, ...], channels: int) -> Channe
 def _nvls(view: LibraryView, speeds: tuple[float, ...]) -> ChannelGraph:
     """Return one head for each GPU: it gives to and takes from the switch twice what the others do."""
     none = ChannelGraph(0, 0.0, 0.0)
-    if not view.switched or view.capability < 90 or view.per_node < 2:
+    if not view.switched or view.pcie_GBps or view.capability < 90 or view.per_node < 2:
         return none
     heads = min(_MOST_HEADS, view.per_node)
     intra = next((s for s in speeds if (heads + 1) * s <= view.gpu_GBps), 0.0)

@@ -10,15 +10,17 @@ file for which size; attributes of ``<algo>``, thread blocks counted), ``src/mis
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Final, NamedTuple
 
 from astranb.core.errors import InputError
+from astranb.core.plural import plural
 from astranb.core.units import format_bytes
 
-from .candidate import LibraryCandidate, LibraryChoice
+from .candidate import LibraryCandidate, LibraryChoice, LibraryCost
 from .topology import LibraryView
 
-__all__ = ["choose_rccl", "rccl_candidates"]
+__all__ = ["choose_rccl", "rccl_candidates", "rccl_cost"]
 
 _SOURCE: Final = "ROCm/rccl @0cbce2a7, src/graph/tuning.cc (model 5) and tools/msccl-algorithms/"
 _PROTOCOLS: Final = ("LL", "Simple")  # LL128 is not built for gfx94x
@@ -30,6 +32,10 @@ _SAVED_US: Final = 6.2
 MI300X takes 13.67 us launched one by one, 7.47 in a graph (ROCm/rocm-blogs c263176, mi300x-rccl-xgmi)."""
 _HOP_US: Final = {"Tree": {"LL": 0.9, "Simple": 2.3}, "Ring": {"LL": 0.8, "Simple": 2.1}}
 _NET_HOP_US: Final = {"Tree": {"LL": 10.5, "Simple": 25.0}, "Ring": {"LL": 9.5, "Simple": 320.0}}
+_PROXY_US: Final = {"Tree": {"LL": 7.2, "Simple": 8.5}, "Ring": {"LL": 6.2, "Simple": 8.5}}
+"""Time that proxy threads add to a hop between nodes: the table's latency, less that of the hop when NICs
+alone are simulated (3.3 us for packets; of Simple half of what 1 KiB lacks of 82.2 us on two nodes). Rings of
+Simple as trees: the table's 320 us keep RCCL from choosing them."""
 _SHARE: Final = {
     "Tree": {"LL": (0.06, 0.06), "Simple": (0.11, 0.59)},
     "Ring": {"LL": (0.08, 0.08), "Simple": (1.0, 1.0)},
@@ -92,6 +98,8 @@ def rccl_candidates(view: LibraryView, collective: str, size_bytes: int) -> list
         for protocol in _PROTOCOLS:
             if algorithm == "Tree" and protocol == "Simple" and view.nodes == 1:
                 continue
+            if protocol not in view.network.protocols.split():
+                continue
             rate = _bandwidth_GBps(view, collective, algorithm, protocol, size_bytes)
             latency_us = _latency_us(view, collective, algorithm, protocol)
             time_us = latency_us + size_bytes / (1000 * rate)
@@ -117,7 +125,8 @@ def _steps(view: LibraryView, collective: str) -> int:
 
 
 def _latency_us(view: LibraryView, collective: str, algorithm: str, protocol: str) -> float:
-    base, hop, net = _BASE_US[protocol], _HOP_US[algorithm][protocol], _NET_HOP_US[algorithm][protocol]
+    base, hop = _BASE_US[protocol], _HOP_US[algorithm][protocol]
+    net = _NET_HOP_US[algorithm][protocol] + view.network.stated_us
     if algorithm == "Tree":
         return base + 2 * ((view.per_node - 1) * hop + (view.nodes.bit_length() - 1) * net)
     if collective in ("broadcast", "reduce"):
@@ -130,6 +139,9 @@ def _latency_us(view: LibraryView, collective: str, algorithm: str, protocol: st
         posting = (2.0 if view.cpu == "amd" else 1.0) * (3 if protocol == "Simple" else 1)
         hop = max(hop, posting)
     return base + (_steps(view, collective) - between) * hop + between * net
+
+
+_KNOWN: Final = ("mi300", "mi308", "mi325")  # gfx942
 
 
 def choose_rccl(view: LibraryView, collective: str, size_bytes: int) -> LibraryChoice:
@@ -150,6 +162,16 @@ def choose_rccl(view: LibraryView, collective: str, size_bytes: int) -> LibraryC
     if not view.amd or view.per_node != _BOX:
         what = f"no model of RCCL's choice for {view.per_node} GPUs of type {view.gpu[:40]} in a node"
         raise InputError(what, where="library", hint="only nodes of eight MI300X are modelled")
+    found = _chosen(view, collective, size_bytes)
+    if view.gpu.startswith(_KNOWN):
+        return found
+    return dataclasses.replace(
+        found, nearest=f"RCCL's rules for {view.gpu[:40]} are not known: MI300X's are taken"
+    )
+
+
+def _chosen(view: LibraryView, collective: str, size_bytes: int) -> LibraryChoice:
+    """Return what RCCL runs by its rules for gfx942."""
     plan = _plan(view, collective, size_bytes)
     if plan is not None:
         return _by_plan(collective, size_bytes, plan)
@@ -177,14 +199,16 @@ def choose_rccl(view: LibraryView, collective: str, size_bytes: int) -> LibraryC
         simulated_protocol=best.protocol if packets else "Simple",
         channels=blocks,
         why=(
-            f"model: rings of {view.gpu_GBps:g} GB/s together, {most} channels",
+            f"model: rings of {view.gpu_GBps:g} GB/s together, {plural(most, 'channel')}",
             f"least of {len(candidates)} predicted times: {best.time_us:.1f} us",
             f"{blocks} of {most} channels: {least} B at least for each of {_THREADS} threads",
+            *view.notes,
         ),
         source=_SOURCE,
         candidates=tuple(candidates),
         base_us=_BASE_US[best.protocol],
         saved_us=_SAVED_US,
+        proxy_us=_PROXY_US[best.algorithm][best.protocol] + view.network.hop_us if view.nodes > 1 else 0.0,
     )
 
 
@@ -249,6 +273,33 @@ def _exchange(view: LibraryView, size_bytes: int) -> LibraryChoice:
         channels=channels * peers if simulated == "allpairs" else channels,
         base_us=_BASE_US[protocol],
         saved_us=_SAVED_US,
-        why=tuple(why),
+        proxy_us=view.network.hop_us if view.nodes > 1 else 0.0,
+        why=(*why, *view.notes),
         source=_SOURCE,
     )
+
+
+_LINK_SHARE: Final = {"LL": 0.375, "Simple": 0.7}
+"""Of a link of gfx94x: RCCL counts 48 of 64 GB/s, and of these half for packets and 15/16 for Simple."""
+
+
+def rccl_cost(view: LibraryView, collective: str, size_bytes: int) -> LibraryCost:
+    """Return the cost of what RCCL runs, taken apart into begin and hops; links bound its bandwidth.
+
+    The shares and corrections of its cost model order the candidates, and are no bandwidths: on two nodes
+    they make twice the measured time of 16 MiB, and eight times that of 256 MiB (mi300x-ar-rccl-2). A hop of
+    a ring between nodes takes 320 us in it, so that trees are chosen; here it takes what one of a tree takes.
+
+    Examples
+    --------
+    >>> box = LibraryView(8, 8, "mi300x", 0, links=7, switched=False)
+    >>> cost = rccl_cost(box, "all_reduce", 2**20)
+    >>> cost.algorithm, cost.begin_us, cost.near_us
+    ('direct', 17.0, 2.1)
+    """
+    choice = choose_rccl(view, collective, size_bytes)
+    name = "Tree" if choice.algorithm == "Tree" else "Ring"
+    pattern = {"Tree": "doubleBinaryTree", "Ring": "ring"}.get(choice.algorithm, "direct")
+    protocol = choice.protocol
+    near, far = _HOP_US[name][protocol], _NET_HOP_US["Tree"][protocol] + view.network.hop_us
+    return LibraryCost(pattern, _BASE_US[protocol], near, far, 0.0, _LINK_SHARE[protocol], _SOURCE, _SAVED_US)

@@ -16,14 +16,25 @@ from typing import Final
 import numpy as np
 
 from astranb.core.errors import InputError
+from astranb.gpu import named_gpus
 from astranb.hardware import GpuLibrary, Preset, read_gpu
-from astranb.infragraph import Infra, NodeGraph, NodeKind, family
+from astranb.infragraph import (
+    Infra,
+    NetworkType,
+    NodeGraph,
+    NodeKind,
+    family,
+    network_type,
+    recognise_network,
+)
 
 __all__ = ["LibraryView", "library_view"]
 
 _NVLINK_GBPS: Final = ((100, 40.1), (90, 20.6), (70, 20.0), (60, 18.0))  # of one link, by capability
 _XGMI_GBPS: Final = 48.0  # of one link of gfx94x
 _PCIE_GBPS: Final = {"pcie3": 12.0, "pcie4": 24.0, "pcie5": 48.0, "pcie6": 96.0}  # x16, as NCCL has them
+_ETHERNET: Final = network_type("ethernet")
+_SOCKETS_GBPS: Final = {"intel": 22.0, "amd": 16.0}  # between sockets: Sapphire Rapids; any of AMD's
 _INTEL, _AMD_CPU = ("upi", "qpi"), ("xgmi",)
 
 
@@ -49,6 +60,10 @@ class LibraryView:
         Of one NIC, no more than its PCIe slot carries.
     cpu : str
         ``"intel"``, ``"amd"`` or ``""`` if unknown, by the link between the sockets.
+    network : NetworkType
+        That the NICs lead to, with what its software adds to a hop.
+    pcie_GBps : float
+        Where GPUs have PCIe only: of a GPU's slot, no more than what joins the sockets; otherwise 0.
 
     Examples
     --------
@@ -67,11 +82,18 @@ class LibraryView:
     nics: int = 0
     nic_GBps: float = 0.0  # noqa: N815 - unit in the name
     cpu: str = ""
+    network: NetworkType = _ETHERNET
+    pcie_GBps: float = 0.0  # noqa: N815 - unit in the name
 
     @property
     def nodes(self) -> int:
         """Number of nodes."""
         return self.ranks // self.per_node
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Notes on the network between nodes, if they use it."""
+        return (self.network.note,) if self.nodes > 1 and self.network.note else ()
 
     @property
     def amd(self) -> bool:
@@ -88,11 +110,17 @@ class LibraryView:
     @property
     def gpu_GBps(self) -> float:  # noqa: N802 - unit in the name
         """All links of a GPU together."""
-        return self.links * self.link_GBps
+        return self.pcie_GBps or self.links * self.link_GBps
 
 
-def library_view(infra: Infra, gpu: str | Path | Preset) -> LibraryView:
+def library_view(infra: Infra, gpu: str | Path | Preset | None = None) -> LibraryView:
     """Derive what a library sees of an infrastructure whose GPUs are of one kind.
+
+    Parameters
+    ----------
+    infra : Infra
+    gpu : str or Path or Preset, optional
+        The kind of all GPUs; by default the one that the infrastructure names.
 
     Raises
     ------
@@ -100,7 +128,7 @@ def library_view(infra: Infra, gpu: str | Path | Preset) -> LibraryView:
         The GPU's library is unknown, nodes differ in size, or GPUs have neither NVLink nor xGMI.
     """
     graph = infra.expand()
-    name, known = _library(gpu)
+    name, known = _library(_one_gpu(infra) if gpu is None else gpu)
     if known is None:
         what = f"no model of the library of GPU {name!r}"
         hint = "give an algorithm, or a section 'library' in the GPU's file"
@@ -109,14 +137,22 @@ def library_view(infra: Infra, gpu: str | Path | Preset) -> LibraryView:
     first = int(graph.gpus[0])
     mine = fast & ((graph.edges.a == first) | (graph.edges.b == first)) & ~_touches(graph, NodeKind.CPU)
     links = int(graph.edges.lanes[mine].sum())
+    per_node = _per_node(graph, infra.name)
+    pcie_GBps = 0.0 if links else _pcie(graph, first)  # noqa: N806 - unit in the name
+    if pcie_GBps and known.compute_capability and per_node == len(graph.gpus):
+        capability, cpu = known.compute_capability, _cpu(graph)
+        rate = min(pcie_GBps, _SOCKETS_GBPS.get(cpu, pcie_GBps))
+        return LibraryView(
+            per_node, per_node, name, capability, links=1, switched=True, cpu=cpu, pcie_GBps=rate
+        )
     if not links:
         what = f"no model of a library's choice where {infra.name[:40]!r} joins GPUs without NVLink or xGMI"
         raise InputError(what, where="library", hint="give an algorithm")
     ends = np.where(graph.edges.a[mine] == first, graph.edges.b[mine], graph.edges.a[mine])
-    nics, rate = _nics(graph)
+    nics, rate, network = _nics(graph)
     return LibraryView(
         len(graph.gpus),
-        _per_node(graph, infra.name),
+        per_node,
         name,
         known.compute_capability,
         links,
@@ -124,7 +160,14 @@ def library_view(infra: Infra, gpu: str | Path | Preset) -> LibraryView:
         nics,
         rate,
         cpu=_cpu(graph),
+        network=network,
     )
+
+
+def _pcie(graph: NodeGraph, gpu: int) -> float:
+    """Return what NCCL counts for the PCIe slot of a GPU; 0 if it has none."""
+    mine = (graph.edges.a == gpu) | (graph.edges.b == gpu)
+    return max((_PCIE_GBPS.get(graph.links[k].type, 0.0) for k in graph.edges.link[mine]), default=0.0)
 
 
 def _library(gpu: str | Path | Preset) -> tuple[str, GpuLibrary | None]:
@@ -148,18 +191,22 @@ def _per_node(graph: NodeGraph, where: str) -> int:
     return sizes.pop()
 
 
-def _nics(graph: NodeGraph) -> tuple[int, float]:
-    """Return the NICs of the first node that lead out of it, and what one carries."""
+def _nics(graph: NodeGraph) -> tuple[int, float, NetworkType]:
+    """Return how many NICs of the first node lead out of it, what one carries, and their network."""
     node = int(graph.nodes.instance[graph.gpus[0]])
     outward = graph.nodes.instance[graph.edges.a] != graph.nodes.instance[graph.edges.b]
     ends = np.concatenate([graph.edges.a[outward], graph.edges.b[outward]])
     ours = np.unique(ends[(graph.nodes.kind[ends] == NodeKind.NIC) & (graph.nodes.instance[ends] == node)])
     if not len(ours):
-        return 0, 0.0
+        return 0, 0.0, _ETHERNET
     mine = (graph.edges.a == ours[0]) | (graph.edges.b == ours[0])
+    link = int(graph.edges.link[np.flatnonzero(mine & outward)[0]])
+    device, nic = graph.plan.components[int(graph.nodes.component[ours[0]])]
+    named = (graph.plan.links[link], nic, device)
+    network = recognise_network((f"{one.name} {one.description}" for one in named), graph.links[link].type)
     wire = int(graph.edges["bandwidth_Bps"][0][mine & outward].sum()) / 1e9
     slots = [_PCIE_GBPS.get(graph.links[number].type, wire) for number in graph.edges.link[mine & ~outward]]
-    return len(ours), min([wire, *slots])
+    return len(ours), min([wire, *slots]), network
 
 
 def _cpu(graph: NodeGraph) -> str:
@@ -169,3 +216,12 @@ def _cpu(graph: NodeGraph) -> str:
     )
     types = {graph.links[number].type for number in graph.edges.link[between]}
     return "intel" if types & {*_INTEL} else "amd" if types & {*_AMD_CPU} else ""
+
+
+def _one_gpu(infra: Infra) -> str:
+    """Return the kind of all GPUs."""
+    names = sorted(set(named_gpus(infra)[0]))
+    if len(names) > 1:
+        what = f"no model of a library's choice for {' and '.join(names)} together"
+        raise InputError(what, where="library", hint="give an algorithm")
+    return names[0]

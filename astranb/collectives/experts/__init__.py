@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from astranb.core.lazy import lazy
 
 if TYPE_CHECKING:
-    from .dispatch_combine import EXCHANGES as EXCHANGES
+    from .dispatch_combine import EXCHANGE_KERNELS as EXCHANGE_KERNELS
+    from .dispatch_combine import EXCHANGE_LAUNCH as EXCHANGE_LAUNCH
     from .dispatch_combine import Exchange as Exchange
     from .dispatch_combine import combine as combine
     from .dispatch_combine import dispatch as dispatch

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from astranb.collectives.language import Program
-from astranb.collectives.library import Collective
+from astranb.collectives.library import Collective, ranks_of
 from astranb.core.errors import InputError, near
 from astranb.core.state import require_bytes
+from astranb.infragraph import Infra
 from astranb.net import Shape
 
 from .low_latency import combine_low_latency, dispatch_low_latency
@@ -22,13 +23,16 @@ from .tokens import Tokens
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["EXCHANGES", "Exchange", "combine", "dispatch"]
+__all__ = ["EXCHANGE_KERNELS", "EXCHANGE_LAUNCH", "Exchange", "combine", "dispatch"]
 
-EXCHANGES: Final = {
+EXCHANGE_KERNELS: Final = {
     "normal": "many tokens: over the network once to each node, then over NVLink (DeepEP)",
     "low_latency": "few tokens: straight to each of their experts (DeepEP)",
 }
 """The kernels of an exchange, with a line about each."""
+
+EXCHANGE_LAUNCH: Final = "stream"
+"""Launch of an exchange's kernels in DeepEP's tests: from the host, one behind the other."""
 
 _WRITERS: Final[dict[tuple[str, str], Callable[[Program, Tokens], None]]] = {
     ("dispatch", "normal"): dispatch_normal,
@@ -59,6 +63,8 @@ class Exchange(Collective):
         ``"fp8"``, with a scale for each 128 elements, or ``"bf16"``.
     given : Routing, optional
         The experts of each token, instead of a draw.
+    sms : int
+        Of a GPU, which :meth:`on_gpu` sets; by default those of H100.
     """
 
     tokens: int = 128
@@ -70,6 +76,7 @@ class Exchange(Collective):
     seed: int = 0
     precision: str = "bf16"
     given: Routing | None = None
+    sms: int = 132
 
     routed: ClassVar = True
 
@@ -80,7 +87,7 @@ class Exchange(Collective):
             raise InputError(
                 f"{self.name} has no algorithm {self.algorithm_name!r}",
                 where="algorithm",
-                hint=near(self.algorithm_name, EXCHANGES),
+                hint=near(self.algorithm_name, EXCHANGE_KERNELS),
             )
         if self.protocol != "Simple":
             raise InputError(f"{self.title} does not support it", where="protocol", hint="use Simple")
@@ -151,7 +158,11 @@ class Exchange(Collective):
         require_bytes(moves * _BYTES_PER_MOVE, where="tokens", hint="use fewer tokens or ranks")
         routing = self.routing(ranks, joined.per_node)
         channels = self.channels or (1 if self.algorithm == "low_latency" else _CHANNELS)
-        return Tokens(routing, joined.per_node, channels)
+        return Tokens(routing, joined.per_node, channels, self.sms)
+
+    def on_gpu(self, sms: int) -> Exchange:
+        """Return it for GPUs of so many SMs."""
+        return dataclasses.replace(self, sms=sms)
 
     def counted_bytes(self, ranks: int, shape: Shape | int | None = None) -> dict[str, int]:
         """Return the bytes by which DeepEP states its bandwidth, of a rank on average.
@@ -174,9 +185,10 @@ class Exchange(Collective):
             found["RDMA"] = int(tokens.to_node.sum()) * self.token_bytes // ranks
         return found
 
-    def program(self, ranks: int, shape: Shape | int | None = None) -> Program:
-        """Build the program for a number of ranks; as for any collective."""
-        joined = Shape(shape) if isinstance(shape, int) else shape or Shape(ranks)
+    def program(self, where: int | str | Path | Infra, shape: Shape | int | None = None) -> Program:
+        """Build the program for an infrastructure or a number of ranks; as for any collective."""
+        ranks, given = ranks_of(where, shape)
+        joined = given or Shape(ranks)
         tokens = self.on(ranks, joined)
         chunks = tokens.ranks * tokens.count * tokens.slots(self.algorithm_name)
         program = Program(

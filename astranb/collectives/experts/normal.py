@@ -4,6 +4,10 @@ Source: DeepEP V1 @dd758ca, csrc/kernels/legacy/intranode.cu and internode.cu, w
 deep_ep/buffers/legacy.py. A channel is two SMs. Its warps are thread blocks here: those that serve
 one peer wait and signal by themselves. Receive buffers have room for all tokens, so that no sender
 waits for credits.
+
+Before each goes a small kernel in which ranks meet, set the positions in their buffers to zero, and meet
+again (``cached_notify_dispatch``, ``cached_notify_combine``): as with a handle, by which DeepEP's tests
+measure. Without one it also brings the counts of tokens to the host, which then launches the kernel.
 """
 
 from __future__ import annotations
@@ -54,13 +58,43 @@ def _batches(tokens: Sequence[int], each: int) -> Iterator[Sequence[int]]:
         yield tokens[first : first + each]
 
 
-def _place(p: Program, rank: int, channel: int, lines_ahead: int, per_sm: int) -> Block:
-    """Add a thread block of a channel; chunks are those of channel 0, because a token is not cut."""
-    p.channel = channel
-    block = p.block(rank)
-    p.channel = 0
-    block.lines_ahead, block.per_sm = lines_ahead, per_sm
-    return block
+class _NotifiedKernels:
+    """The two kernels of an exchange: the first one only notifies, the second one moves tokens.
+
+    Parameters
+    ----------
+    p : Program
+    x : Tokens
+    """
+
+    def __init__(self, p: Program, x: Tokens) -> None:
+        self._program = p
+        p.kernels[:] = ["notify"]
+        p.phase_number("notify")
+        blocks = [p.block(r) for r in range(p.ranks)]
+        # A rank meets those of its place in other nodes (nvshmem_sync_with_same_gpu_idx), then its node.
+        rails = [blocks[place :: x.per_node] for place in range(x.per_node)]
+        boxes = [blocks[first : first + x.per_node] for first in range(0, p.ranks, x.per_node)]
+        for _ in range(2):
+            for met in (*rails, *boxes):
+                if len(met) > 1:
+                    p.barrier(met, "notify")
+        self._notified = [p.semaphore(r) for r in range(p.ranks)]
+        for block, semaphore in zip(blocks, self._notified, strict=True):
+            block.signal(semaphore)
+        p.kernel("exchange")
+
+    def place(self, rank: int, channel: int, lines_ahead: int, per_sm: int) -> Block:
+        """Add a thread block of a channel to the second kernel, which begins when the first one has ended.
+
+        Chunks are those of channel 0, because a token is not cut.
+        """
+        self._program.channel = channel
+        block = self._program.block(rank)
+        self._program.channel = 0
+        block.lines_ahead, block.per_sm = lines_ahead, per_sm
+        block.wait(self._notified[rank])
+        return block
 
 
 class _Stream:
@@ -103,16 +137,16 @@ def _node_chunks(p: Program) -> tuple[tuple[int, int], tuple[int, int]]:
 def dispatch_normal(p: Program, x: Tokens) -> None:
     """Every token goes over the network once to each node, and over NVLink to each rank of its experts."""
     p.sms, p.lines_per_sm = 2 * x.channels, 8 * _RECEIVE
-    (_dispatch_in_node if x.nodes == 1 else _dispatch_between_nodes)(p, x)
+    (_dispatch_in_node if x.nodes == 1 else _dispatch_between_nodes)(p, x, _NotifiedKernels(p, x))
 
 
 def combine_normal(p: Program, x: Tokens) -> None:
     """Every token's results are added on each node, and the sums of nodes where the token is from."""
     p.sms, p.lines_per_sm = 2 * x.channels, 8 * _FORWARD_BACK
-    (_combine_in_node if x.nodes == 1 else _combine_between_nodes)(p, x)
+    (_combine_in_node if x.nodes == 1 else _combine_between_nodes)(p, x, _NotifiedKernels(p, x))
 
 
-def _dispatch_in_node(p: Program, x: Tokens) -> None:
+def _dispatch_in_node(p: Program, x: Tokens, kernels: _NotifiedKernels) -> None:
     n, slots, each = p.ranks, _Scratch(p.ranks), _chunks(p)[0]
     p.phase_number("dispatch")
     for step in range(n):
@@ -122,9 +156,9 @@ def _dispatch_in_node(p: Program, x: Tokens) -> None:
                 for r in range(n)
             ]
             for r, stream in enumerate(streams):
-                _send(p, _place(p, r, channel, _SEND, n), [stream], p.input(r))
+                _send(p, kernels.place(r, channel, _SEND, n), [stream], p.input(r))
             for stream in streams:
-                _receive(p, _place(p, stream.target, channel, _RECEIVE, n), [stream])
+                _receive(p, kernels.place(stream.target, channel, _RECEIVE, n), [stream])
 
 
 def _send(p: Program, block: Block, streams: list[_Stream], source: Buffer) -> None:
@@ -148,7 +182,7 @@ def _receive(p: Program, block: Block, streams: list[_Stream]) -> None:
                     block.copy(mine[stream.slot[token]], output[token])
 
 
-def _combine_in_node(p: Program, x: Tokens) -> None:
+def _combine_in_node(p: Program, x: Tokens, kernels: _NotifiedKernels) -> None:
     n, slots, each = p.ranks, _Scratch(p.ranks), _chunks(p)[1]
     p.phase_number("combine")
     # Of the ranks that hold a token, by rank and channel that the token is of.
@@ -161,13 +195,13 @@ def _combine_in_node(p: Program, x: Tokens) -> None:
         for channel in range(x.channels)
     }
     for (r, channel), of in streams.items():
-        block = _place(p, r, channel, _ADD, 1)
+        block = kernels.place(r, channel, _ADD, 1)
         _add(p, block, x.of_rank(r, channel), list(of.values()))
     for step in range(n):
         for channel in range(x.channels):
             for r in range(n):
                 holder = (r + step) % n
-                block = _place(p, holder, channel, _SEND_BACK, n)
+                block = kernels.place(holder, channel, _SEND_BACK, n)
                 _send(p, block, [streams[r, channel][holder]], p.input(holder))
 
 
@@ -182,7 +216,7 @@ def _add(p: Program, block: Block, tokens: list[int], streams: list[_Stream], ea
             block.reduce(parts, p.output(block.rank)[token])
 
 
-def _dispatch_between_nodes(p: Program, x: Tokens) -> None:
+def _dispatch_between_nodes(p: Program, x: Tokens, kernels: _NotifiedKernels) -> None:
     width, nodes, slots = x.per_node, x.nodes, _Scratch(p.ranks)
     near, far = _node_chunks(p)[0]
     per_sm = -(-(nodes + 2 * width) // 2)
@@ -198,7 +232,7 @@ def _dispatch_between_nodes(p: Program, x: Tokens) -> None:
         for r in range(p.ranks):
             for k in (*range(1, nodes), 0):
                 # Senders do not wait where another warp announces what they have written.
-                block = _place(p, r, channel, _TO_NODES // nodes, per_sm)
+                block = kernels.place(r, channel, _TO_NODES // nodes, per_sm)
                 block.phase("to nodes")
                 _send(p, block, [sent[r, (r // width + k) % nodes]], p.input(r))
         for step in range(width):
@@ -209,10 +243,10 @@ def _dispatch_between_nodes(p: Program, x: Tokens) -> None:
                 arriving = [sent[source, node] for source in sources]
                 found = [[t for t in s.tokens if x.copies[divmod(t, x.count)][target] > 0] for s in arriving]
                 onward = [_Stream(p, slots, target, tokens, near) for tokens in found]
-                block = _place(p, forwarder, channel, _FORWARD, per_sm)
+                block = kernels.place(forwarder, channel, _FORWARD, per_sm)
                 block.phase("in the node")
                 _forward(p, block, arriving, onward)
-                block = _place(p, target, channel, _FORWARD, per_sm)
+                block = kernels.place(target, channel, _FORWARD, per_sm)
                 block.phase("in the node")
                 _receive(p, block, onward)
 
@@ -232,7 +266,7 @@ def _forward(p: Program, block: Block, arriving: list[_Stream], onward: list[_St
                 block.signal(stream.arrived)
 
 
-def _combine_between_nodes(p: Program, x: Tokens) -> None:
+def _combine_between_nodes(p: Program, x: Tokens, kernels: _NotifiedKernels) -> None:
     width, nodes, slots = x.per_node, x.nodes, _Scratch(p.ranks)
     near, far = _node_chunks(p)[1]
     per_sm = -(-(1 + width + nodes) // 2)
@@ -244,7 +278,7 @@ def _combine_between_nodes(p: Program, x: Tokens) -> None:
         for r in range(p.ranks):
             others = [(r // width + k) % nodes for k in (*range(1, nodes), 0)]
             sums = [_Stream(p, slots, r, x.for_node(r, node, channel), far) for node in others]
-            block = _place(p, r, channel, _ADD_NODES, per_sm)
+            block = kernels.place(r, channel, _ADD_NODES, per_sm)
             block.phase("sum of nodes")
             _add(p, block, x.of_rank(r, channel), sums, _ADD_NODES // 4)
             for node, sum_ in zip(others, sums, strict=True):
@@ -253,14 +287,14 @@ def _combine_between_nodes(p: Program, x: Tokens) -> None:
                     holder = node * width + (r + step) % width
                     tokens = x.for_rank(r, holder, channel)
                     parts[r, holder] = _Stream(p, slots, forwarder, tokens, near)
-                block = _place(p, forwarder, channel, _ADD_IN_NODE // nodes, per_sm)
+                block = kernels.place(forwarder, channel, _ADD_IN_NODE // nodes, per_sm)
                 block.phase("between nodes")
                 _add_in_node(p, block, [parts[r, node * width + k] for k in range(width)], sum_)
         for step in range(width):
             for holder in range(p.ranks):
                 node, position = divmod(holder, width)
                 froms = [(node + k) % nodes * width + (position + step) % width for k in range(nodes)]
-                block = _place(p, holder, channel, _FORWARD_BACK, per_sm)
+                block = kernels.place(holder, channel, _FORWARD_BACK, per_sm)
                 block.phase("in the node")
                 _send(p, block, [parts[r, holder] for r in froms], p.input(holder))
 

@@ -23,10 +23,12 @@ class Tokens:
         Consecutive ranks that share a node.
     channels : int
         Consecutive tokens of a rank share a channel.
+    sms : int
+        Of a GPU; low-latency kernels take as many as have experts.
     """
 
-    def __init__(self, routing: Routing, per_node: int, channels: int) -> None:
-        self.routing, self.per_node, self.channels = routing, per_node, channels
+    def __init__(self, routing: Routing, per_node: int, channels: int, sms: int) -> None:
+        self.routing, self.per_node, self.channels, self.sms = routing, per_node, channels, sms
         self.ranks, self.count = routing.ranks, routing.tokens
         self.nodes = self.ranks // per_node
         self.copies = routing.copies()
@@ -34,8 +36,8 @@ class Tokens:
     @cached_property
     def to_node(self) -> np.ndarray:
         """Whether each token has an expert on each node: shape (ranks, tokens, nodes)."""
-        there = (self.copies > 0).reshape(self.ranks, self.count, self.nodes, self.per_node)
-        return np.asarray(there.any(axis=3))
+        copied = (self.copies > 0).reshape(self.ranks, self.count, self.nodes, self.per_node)
+        return np.asarray(copied.any(axis=3))
 
     def _of_channel(self, channel: int) -> tuple[int, int]:
         each = -(-self.count // self.channels)

@@ -99,6 +99,9 @@ def write_algorithm(program: Program, path: str | Path) -> list[str]:
     InputError
         The program uses something that the format cannot express, or the file cannot be written.
     """
+    if not isinstance(program, Program):
+        hint = "write write_algorithm(collective.program('dgx-h100'), 'mine.json')"
+        raise InputError(f"not a program: {program!r:.60}", where="write_algorithm", hint=hint)
     ending = Path(path).suffix.lower()
     if ending == ".json":
         return write_mscclpp(program, path)

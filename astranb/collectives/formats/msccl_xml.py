@@ -17,6 +17,7 @@ from astranb.collectives.language import Block, Chunk, Operation, Origin, Progra
 from astranb.collectives.lowering import announced, pair
 from astranb.core.document import contents
 from astranb.core.files import whole_file
+from astranb.core.plural import plural
 from astranb.core.xml import Tag, xml_document
 
 from .msccl_steps import (
@@ -150,11 +151,12 @@ class _XmlReader:
             got = self.sizes[0].get(wire, [])
             said = f"rank {wire.source} sends rank {wire.target}", f"on channel {wire.channel}"
             if sum(sent) != sum(got):
-                what = f"{said[0]} {sum(sent)} chunks {said[1]}, which receives {sum(got)}"
+                what = f"{said[0]} {plural(sum(sent), 'chunk')} {said[1]}, which receives {sum(got)}"
                 raise self.root.error(what, "give every s its r")
-            at = next((n for n, both in enumerate(zip(sent, got, strict=False)) if both[0] != both[1]), None)
+            at = next((n for n, (a, b) in enumerate(zip(sent, got, strict=False)) if a != b), None)
             if at is not None:
-                what = f"{said[0]} {sent[at]} chunks with its send {at} {said[1]}, which receives {got[at]}"
+                sends = plural(sent[at], "chunk")
+                what = f"{said[0]} {sends} with its send {at} {said[1]}, which receives {got[at]}"
                 raise self.root.error(what, "give an s and its r one cnt")
 
     def _chunks(self, collective: str | None, gpus: list[Tag]) -> tuple[int, int]:
@@ -170,9 +172,9 @@ class _XmlReader:
         for rank, gpu in enumerate(gpus):
             gpu.number("id", rank, rank)
             for name, count in (("i_chunks", inputs), ("o_chunks", outputs)):
-                there = gpu.number(name, 0, MOST_CHUNKS)
-                if there not in (0, count) and collective is not None:
-                    raise gpu.error(f"{name}={there} does not match nchunksperloop={whole}", f"use {count}")
+                stated = gpu.number(name, 0, MOST_CHUNKS)
+                if stated not in (0, count) and collective is not None:
+                    raise gpu.error(f"{name}={stated} does not match nchunksperloop={whole}", f"use {count}")
         return inputs, outputs
 
     def _blocks(self, rank: int, gpu: Tag) -> list[_XmlBlock]:
@@ -329,7 +331,7 @@ _MOST_STEPS = 256  # MSCCL_MAX_NUM_STEPS in MSCCL's src/include/msccl.h
 _Sent = tuple[Thread, Message]
 
 
-def write_msccl_xml(program: Program, path: str | Path, collective: str | None = None) -> list[str]:
+def write_msccl_xml(program: Program, path: str | Path, *, collective: str | None = None) -> list[str]:
     """Write a program as an MSCCL algorithm; return what MSCCL itself would not accept.
 
     A store to another rank and the signal after it become a send; the wait for that signal
@@ -407,7 +409,7 @@ class _XmlWriter(FormatWriter):
         sends = sum(item.sent in sent for thread in threads for item in thread.steps)
         if sends > len(sent):
             self.notes[
-                f"{len(sent)} messages become {sends}, each with a handshake: "
+                f"{plural(len(sent), 'message becomes', 'messages become')} {sends}, each with a handshake: "
                 "a step of MSCCL moves chunks that follow one another"
             ] = None
         copied = sum(
@@ -635,24 +637,24 @@ class _XmlWriter(FormatWriter):
     def _planned(self, number: int, block: Block, op: Operation, place: int) -> list[_Planned]:
         """Return the steps of a move; one of them may receive what has come."""
         here = [self._place(chunk) for chunk in op.targets if chunk.rank == block.rank]
-        there = [
+        sends = [
             (self.sending[self.wires[number, c, place]], self.parts[number, c, place])
             for c in op.targets
             if c.rank != block.rank
         ]
         self._written(number, op.sources)
-        return self._joined(number, op, here, there) or self._apart(number, block, op, here, there)
+        return self._joined(number, op, here, sends) or self._apart(number, block, op, here, sends)
 
     def _apart(
-        self, number: int, block: Block, op: Operation, here: list[Place], there: list[_Sent]
+        self, number: int, block: Block, op: Operation, here: list[Place], sends: list[_Sent]
     ) -> list[_Planned]:
         """Return the steps of a move of what is there."""
         self._written(number)
         sources = [self._place(chunk) for chunk in op.sources]
-        thread = there[0][0] if there else None
+        thread = sends[0][0] if sends else None
         done, steps = self._sum(block.rank, thread, sources, here)
         steps += [_Planned("cpy", None, done, target) for target in here if target != done]
-        return steps + [_Planned("s", out, done, sent=message) for out, message in there]
+        return steps + [_Planned("s", out, done, sent=message) for out, message in sends]
 
     def _sum(
         self, rank: int, thread: Thread | None, sources: list[Place], here: list[Place]
@@ -671,15 +673,15 @@ class _XmlWriter(FormatWriter):
             rest.remove(done)
         return done, steps + [_Planned("re", thread, source, done) for source in rest]
 
-    def _joined(self, number: int, op: Operation, here: list[Place], there: list[_Sent]) -> list[_Planned]:
+    def _joined(self, number: int, op: Operation, here: list[Place], sends: list[_Sent]) -> list[_Planned]:
         """Return the steps of a move of which one receives its data; none if MSCCL has no such step."""
         if not self.got[number]:
             return []
         chunk, thread, received = self.got[number][0]
         sources = [self._place(source) for source in op.sources if source != chunk]
-        if len(sources) != len(op.sources) - 1 or max(len(here), len(there)) > 1:
+        if len(sources) != len(op.sources) - 1 or max(len(here), len(sends)) > 1:
             return []
-        if there and there[0][0] is not thread:
+        if sends and sends[0][0] is not thread:
             return []
         # Only scratch that no other operation reads may be left out.
         passing = chunk.buffer in ("scratch", "packets") and self.read[chunk] == 1
@@ -689,12 +691,12 @@ class _XmlWriter(FormatWriter):
             return []  # the sum of the others must be there before
         self.got[number].popleft()
         target = here[0] if here else self._place(chunk)
-        sent = there[0][1] if there else None
+        sent = sends[0][1] if sends else None
         if not sources:
-            return [_Planned("rcs" if there else "r", thread, NOWHERE, target, received, sent)]
+            return [_Planned("rcs" if sends else "r", thread, NOWHERE, target, received, sent)]
         if op.sources[0] != chunk:
             self.notes["sums read what has come first"] = None
-        kind = "rr" + ("c" if here else "") + ("s" if there else "")
+        kind = "rr" + ("c" if here else "") + ("s" if sends else "")
         done, steps = self._sum(thread.rank, thread, sources, here)
         return [*steps, _Planned(kind, thread, done, here[0] if here else done, received, sent)]
 

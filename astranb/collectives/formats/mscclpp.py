@@ -378,8 +378,8 @@ class _JsonReader:
         for source, target in pairs:
             read = [source] if source is not None else sources
             stored = [target] if target is not None else targets
-            both = zip(zip(*read, strict=True), zip(*stored, strict=True), strict=True)
-            for part, (one, other) in enumerate(both):
+            parts = zip(zip(*read, strict=True), zip(*stored, strict=True), strict=True)
+            for part, (one, other) in enumerate(parts):
                 from_, to = _flat(one), _flat(other)
                 if name == "gstorepkt":
                     # The packets that come back to the rank itself are there already: nobody reads them.
@@ -522,7 +522,7 @@ def _connect(gpus: list[_Gpu]) -> None:
             gpu.peers[kind], gpu.own[kind] = raised, awaited
 
 
-def write_mscclpp(program: Program, path: str | Path, collective: str | None = None) -> list[str]:
+def write_mscclpp(program: Program, path: str | Path, *, collective: str | None = None) -> list[str]:
     """Write a program as an MSCCL++ execution plan; return what changes, and what MSCCL++ would not accept.
 
     A move without a matching operation becomes several: a sum that is stored only to other
@@ -890,7 +890,8 @@ class _BlockWriter:
             sources, name = [self._behind(op, op.sources)], "glres"
         else:
             sources, name = [self._operand(op.sources[0])], "gstore"
-            if "buffer_id" in sources[0]:
+            packed = {chunk.buffer == "packets" for chunk in (op.sources[0], *op.targets)}
+            if "buffer_id" in sources[0] or len(packed) > 1:
                 raise self.writer.error(
                     f"a switch cannot store {op.sources[0]} from here", "copy it first", op
                 )
@@ -920,14 +921,14 @@ class _BlockWriter:
         """Write a move as one operation if there is one, else as several."""
         before = len(self.ops)
         mine, packets, remote, unreadable = self._sorted(op.sources)
-        here, packed, there, posted = self._sorted(op.targets)
+        here, packed, puts, posted = self._sorted(op.targets)
         if unreadable:
             raise self.writer.error(
                 f"rank {self.block.rank} reads packets of another rank", "put them to it instead", op
             )
         if remote and packets:
             raise self.writer.error("a sum of packets and another rank's chunk", "use two moves", op)
-        if packets and not mine and len(packets) == 1 and not here and not there and not packed:
+        if packets and not mine and len(packets) == 1 and not here and not puts and not packed:
             self._emit("rppkt", packets, posted)
             return
         if not mine and len(packets) + len(remote) == 1:
@@ -935,7 +936,7 @@ class _BlockWriter:
             first = here.pop(0) if here else self._spare()
             self._emit("upkt" if packets else "get", packets or remote, [first])
             mine, packets, remote = [first], [], []
-            if not (here or there or packed or posted):
+            if not (here or puts or packed or posted):
                 return
         elif not mine:
             first = self._spare()
@@ -961,15 +962,15 @@ class _BlockWriter:
                 name = ("rec" if packed else "re") + ("s" if posted else "") + "pkt"
                 self._emit(name, sources, [done, *packed, *posted])
                 packed, posted = rest, []
-            elif len(sources) == 1 and not there:
+            elif len(sources) == 1 and not puts:
                 self._emit("copy", sources, [done])
             else:
-                name = ("rre" if remote else "re") + ("s" if there else "")
-                self._emit(name, sources, [done, *there])
-                there = []
-            if spare is not None and not (there or packed or posted):
+                name = ("rre" if remote else "re") + ("s" if puts else "")
+                self._emit(name, sources, [done, *puts])
+                puts = []
+            if spare is not None and not (puts or packed or posted):
                 self.ops[-1]["dst_buff"][0] = {**spare, "unused": True}
-        for name, targets in (("copy", here), ("put", there), ("cpkt", packed), ("ppkt", posted)):
+        for name, targets in (("copy", here), ("put", puts), ("cpkt", packed), ("ppkt", posted)):
             for target in targets:
                 self._emit(name, [done], [target])
         if len(self.ops) - before > 1:

@@ -16,6 +16,7 @@ from astranb.collectives.language import Chunk, Origin
 from astranb.core.document import contents
 from astranb.core.errors import InputError
 from astranb.core.number_files import whole
+from astranb.core.plural import plural
 from astranb.core.units import format_time
 
 from .plan import MOST_CHUNKS, Flag, Plan, PlanBlock, PlanStep
@@ -198,7 +199,7 @@ class _TacosReader:
             what = f"chunk {missing[1]} never comes to rank {missing[0]}"
             raise InputError(what, where=self.path, hint="an all-gather brings every chunk to every rank")
         if again:
-            plan.notes.append(f"{again} chunks come to a rank that has them already: they are left out")
+            plan.notes.append(f"left out: {plural(again, 'chunk')} that the rank has already")
         return came
 
     def _place(self, chunk: int) -> int:

@@ -57,6 +57,9 @@ if TYPE_CHECKING:
     from .source import ProgramError as ProgramError
     from .source import ProgramSource as ProgramSource
     from .source import SourceLine as SourceLine
+    from .source import failure as failure
+    from .source import line_of_error as line_of_error
+    from .source import nearest_name as nearest_name
     from .source import source_of as source_of
     from .source import text_name as text_name
     from .text import FORBIDDEN as FORBIDDEN

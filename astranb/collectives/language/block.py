@@ -177,22 +177,26 @@ class Block:
         """Begin a phase of the collective: the following operations belong to it."""
         self.current = self.program.phase_number(name)
 
-    def copy(self, source: Chunk | Chunks, *targets: Chunk | Chunks) -> None:
+    def copy(self, source: Chunk | Chunks, *targets: Chunk | Chunks) -> Chunk | Chunks:
         """Load a chunk line by line and store it to one or several chunks, local or remote.
 
         Here and in all other moves, slices of buffers stand for one operation for each of their chunks.
+        Returns the first target, as :meth:`reduce`, :meth:`put` and :meth:`get` do.
         """
         self.move((source,), targets)
+        return targets[0]
 
-    def put(self, source: Chunk | Chunks, target: Chunk | Chunks) -> None:
+    def put(self, source: Chunk | Chunks, target: Chunk | Chunks) -> Chunk | Chunks:
         """Copy a chunk of this rank to another rank."""
         self._local(source, "put from")
         self.move((source,), (target,))
+        return target
 
-    def get(self, source: Chunk | Chunks, target: Chunk | Chunks) -> None:
+    def get(self, source: Chunk | Chunks, target: Chunk | Chunks) -> Chunk | Chunks:
         """Copy a chunk of another rank to this rank."""
         self._local(target, "get to")
         self.move((source,), (target,))
+        return target
 
     def post(self, source: Chunk | Chunks, target: Chunk | Chunks) -> None:
         """Write a chunk of this rank to another node by the NIC; within the node, as :meth:`put`.
@@ -209,9 +213,13 @@ class Block:
         """Post all that this block will have for other nodes to a NIC of this node, by its list."""
         self._nic = WorkQueue(self, requests, self.program)
 
-    def reduce(self, sources: Iterable[Chunk | Chunks], *targets: Chunk | Chunks) -> None:
-        """Load the same line of several chunks, add the lines, and store the sum."""
+    def reduce(self, sources: Iterable[Chunk | Chunks], *targets: Chunk | Chunks) -> Chunk | Chunks:
+        """Load the same line of several chunks, add the lines, and store the sum; return the first target."""
+        if isinstance(sources, Chunk | Chunks):
+            hint = "write reduce([chunk, chunk], target)"
+            raise InputError(f"one chunk to add: {sources}", where=self._where, hint=hint)
         self.move(tuple(sources), targets)
+        return targets[0]
 
     def switch_reduce(self, sources: Iterable[Chunk], *targets: Chunk) -> None:
         """Load the sum of the same line of every rank from a switch (``multimem.ld_reduce``)."""
@@ -372,7 +380,7 @@ class Block:
         >>> me, you = program.everyone
         >>> block = me.block()
         >>> block.product(128, 256, 1024, (me.panels[0], me.panels[1]), me.input[1])
-        >>> block.put(me.input[1], you.scratch[0])
+        >>> _ = block.put(me.input[1], you.scratch[0])
         >>> [op.kind for op in block.operations]
         ['tile', 'move', 'move']
         """
@@ -433,7 +441,7 @@ class Block:
         >>> p = Program("pair", ranks=2, channels=1, input_chunks=1, output_chunks=1)
         >>> (me, you), block = p.everyone, p.block(0, warps=16)
         >>> mover, poster = block.warps(0, 12), block.warps(12, 16)
-        >>> mover.put(me.input[0], you.output[0])
+        >>> _ = mover.put(me.input[0], you.output[0])
         >>> mover.fence()
         >>> block.sync(mover, poster)
         >>> poster.signal(you.semaphore())
@@ -583,11 +591,20 @@ class Block:
         return f"program {self.program.name!r}, rank {self.rank}"
 
     def _own(self, semaphore: Semaphore) -> None:
+        if not isinstance(semaphore, Semaphore):
+            hint = "make one of each rank with me.semaphore(), and name it: signal(arrived[you])"
+            raise InputError(f"not a semaphore: {semaphore!s:.60}", where=self._where, hint=hint)
         number, known = semaphore.number, self.program.semaphores
         if not (0 <= number < len(known) and known[number] == semaphore):
             raise InputError("the semaphore is of another program", where=f"program {self.program.name!r}")
 
+    def _not_a_chunk(self, found: object) -> InputError:
+        hint = "index a buffer: me.output[0], or me.output[:] for all its chunks"
+        return InputError(f"not a chunk: {found}", where=self._where, hint=hint)
+
     def _local(self, chunk: Chunk | Chunks, what: str) -> None:
+        if not isinstance(chunk, Chunk | Chunks):
+            raise self._not_a_chunk(chunk)
         if chunk.rank != self.rank:
             raise InputError(
                 f"rank {self.rank} cannot {what} {chunk}",
@@ -640,12 +657,12 @@ class Block:
         """Add a move for each chunk of slices."""
         for one in slices:
             if not isinstance(one, Chunk | Chunks):
-                raise InputError(f"not a chunk: {one!r}", where=self._where, hint="index a buffer")
+                raise self._not_a_chunk(one)
         if len({len(one.indices) if isinstance(one, Chunks) else 1 for one in slices}) > 1:
             raise InputError(
                 f"a move between slices of different lengths: {', '.join(map(str, slices))}",
                 where=self._where,
-                hint="use slices of equal length",
+                hint="use slices of equal length; a message of several chunks is receive(block, me.input[:])",
             )
         targets = [(one.rank, one.buffer, one.channel) for one in slices[sources:]]
         each = (one if isinstance(one, Chunks) else [one] for one in slices)

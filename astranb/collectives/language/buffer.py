@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Protocol, overload
+from operator import index as number_of
+from typing import Protocol, SupportsIndex, overload
 
 from astranb.core.errors import near
+from astranb.core.plural import plural
 
 from .operation import Chunk, Chunks
 from .source import ProgramError, line_of_caller
@@ -38,7 +40,7 @@ class Buffer:
     >>> len(me.input), str(me.input[:]), str(me.output[range(1, 8, 2)])
     (8, 'rank 0 input[0:8]', 'rank 0 output[1:8:2]')
     >>> for mine, yours in zip(me.input[:4], you.output, strict=False):
-    ...     me.block().put(mine, yours)
+    ...     _ = me.block().put(mine, yours)
     """
 
     def __init__(
@@ -56,7 +58,7 @@ class Buffer:
         self._channel, self._first, self._parts = channel, first, parts or {}
 
     @overload
-    def __getitem__(self, index: int) -> Chunk: ...
+    def __getitem__(self, index: SupportsIndex) -> Chunk: ...
 
     @overload
     def __getitem__(self, index: slice | range) -> Chunks: ...
@@ -64,12 +66,14 @@ class Buffer:
     @overload
     def __getitem__(self, index: str) -> Buffer: ...
 
-    def __getitem__(self, index: int | slice | range | str) -> Chunk | Chunks | Buffer:
+    def __getitem__(self, index: SupportsIndex | slice | range | str) -> Chunk | Chunks | Buffer:
         """Return a chunk, or chunks; a negative index or one beyond the buffer is an error."""
         if isinstance(index, str):
             return self._part(index)
         if isinstance(index, slice | range):
             return self._slice(index)
+        if type(index) is not int:
+            index = number_of(index)
         if index < 0 or (self._chunks is not None and index >= self._chunks):
             raise self._missing(str(index))
         return Chunk(self._rank, self._name, self._first + index, self._of)
@@ -80,6 +84,10 @@ class Buffer:
             raise self._error(f"{self._name} of rank {self._rank} has no part {name!r}", hint)
         first, chunks = self._parts[name]
         return Buffer(self._program, self._rank, self._name, chunks, self._channel, first=first)
+
+    def __str__(self) -> str:
+        """Name and owner: ``the output of rank 1``."""
+        return f"the {self._name} of rank {self._rank}"
 
     def __len__(self) -> int:
         """Return how many chunks an input or output has."""
@@ -108,8 +116,8 @@ class Buffer:
         return self._program.slice_number if self._channel is None else self._channel
 
     def _missing(self, index: str) -> ProgramError:
-        few = f"the buffer has {self._chunks} chunk{'' if self._chunks == 1 else 's'}"
-        hint = few if self._chunks is not None else "chunks count from 0"
+        count = self._chunks
+        hint = "chunks count from 0" if count is None else f"the buffer has {plural(count, 'chunk')}"
         return self._error(f"{self._name}[{index}] of rank {self._rank} does not exist", hint)
 
     def _error(self, what: str, hint: str) -> ProgramError:

@@ -23,6 +23,7 @@ class CollectiveKind:
     output_chunks: Callable[[int], int]
     busbw: Callable[[int], float]  # factor from algbw for n ranks (nccl-tests, doc/PERFORMANCE.md)
     default: str  # empty: it has no algorithm of its own
+    rooted: bool = False  # one rank differs from the others
     root_only: bool = False  # only the root's output is promised
     silent: bool = False  # no output is promised
     routed: bool = False  # it depends on the experts of each token: see collectives/experts
@@ -72,14 +73,17 @@ COLLECTIVES = {
         CollectiveKind("reduce_scatter", lambda n: n, lambda _: 1, lambda n: (n - 1) / n, "ring"),
         CollectiveKind("all_to_all", lambda n: n, lambda n: n, lambda n: (n - 1) / n, "allpairs"),
         CollectiveKind(
-            "broadcast", lambda _: _CHUNKS, lambda _: _CHUNKS, lambda _: 1.0, "ring", parted=False
+            "broadcast", lambda _: _CHUNKS, lambda _: _CHUNKS, lambda _: 1.0, "ring",
+            rooted=True, parted=False,
         ),
         CollectiveKind(
             "reduce", lambda _: _CHUNKS, lambda _: _CHUNKS, lambda _: 1.0, "ring",
-            root_only=True, parted=False,
+            rooted=True, root_only=True, parted=False,
         ),
-        CollectiveKind("gather", lambda _: 1, lambda n: n, lambda n: (n - 1) / n, "allpairs", root_only=True),
-        CollectiveKind("scatter", lambda n: n, lambda _: 1, lambda n: (n - 1) / n, "allpairs"),
+        CollectiveKind(
+            "gather", lambda _: 1, lambda n: n, lambda n: (n - 1) / n, "allpairs", rooted=True, root_only=True
+        ),
+        CollectiveKind("scatter", lambda n: n, lambda _: 1, lambda n: (n - 1) / n, "allpairs", rooted=True),
         CollectiveKind("send_recv", lambda _: 1, lambda _: 1, lambda _: 1.0, "put", parted=False),
         CollectiveKind(
             "barrier", lambda _: 1, lambda _: 1, lambda _: 0.0, "allpairs", silent=True, parted=False

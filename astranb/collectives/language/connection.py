@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from operator import index
 from types import TracebackType
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self, SupportsIndex
 
 from astranb.core.errors import InputError
+from astranb.core.plural import plural
 
 from .fifo import FIRST_SLOT, Cut
-from .operation import Chunk, Chunks, Semaphore
+from .operation import Chunk, Chunks, Semaphore, as_chunks
 from .source import ProgramError, SourceLine, line_of_caller
 
 __all__ = ["ChunkMessage", "Connection", "Connections"]
@@ -24,6 +26,8 @@ class _MessageProgram(Protocol):
     protocol: str
     cut: Cut
     frees: set[Semaphore]
+    lines: dict[SourceLine | None, int]
+    at: int
 
     @property
     def per_node(self) -> int: ...
@@ -32,6 +36,8 @@ class _MessageProgram(Protocol):
     def nics_move(self) -> bool: ...
 
     def semaphore(self, rank: int) -> Semaphore: ...
+
+    def number_of(self, line: SourceLine | None) -> int: ...
 
     def add_buffer(self, slots: int) -> int: ...
 
@@ -55,7 +61,7 @@ class _MessageBlock(Protocol):
 
     def move(self, sources: Sequence[Chunk | Chunks], targets: Sequence[Chunk | Chunks]) -> None: ...
 
-    def reduce(self, sources: tuple[Chunk | Chunks, ...], *targets: Chunk | Chunks) -> None: ...
+    def reduce(self, sources: tuple[Chunk | Chunks, ...], *targets: Chunk | Chunks) -> Chunk | Chunks: ...
 
     def spend(self, time_ps: int) -> None: ...
 
@@ -68,13 +74,6 @@ class _MessageBlock(Protocol):
     def moves_since(self, count: int) -> int: ...
 
     def add_frees(self, frees: Sequence[tuple[int, int, SourceLine | None, Semaphore]]) -> None: ...
-
-
-class _NumberedRank(Protocol):
-    """A rank."""
-
-    @property
-    def number(self) -> int: ...
 
 
 class _Free(NamedTuple):
@@ -92,6 +91,8 @@ class Connection:
     Messages are received in the order in which they are sent. A message is stored to scratch of
     the receiver and a semaphore is raised after it; the protocols ``LL`` and ``LL128`` turn it
     into packets.
+
+    One thread block sends, and one receives: several would have no order among their messages.
 
     Where the connections have a ``depth``, a message is in one of so many slots: before the sender uses a
     slot again, it waits until the receiver has freed it. NICs write to messages of their own.
@@ -111,21 +112,41 @@ class Connection:
         self._frees: list[_Free] = []
         self._lacking: SourceLine | None = None  # where a slot is used again for the first time
         self._open: ChunkMessage | None = None
+        self._ends: dict[str, tuple[_MessageBlock, int]] = {}  # who sends and receives, and the first line
 
     def send(
         self,
         block: _MessageBlock,
-        *sources: Chunk | Chunks,
-        also: tuple[Chunk | Chunks, ...] = (),
+        sources: Chunk | Chunks | Iterable[Chunk | Chunks],
+        *,
+        also: Chunk | Chunks | Iterable[Chunk | Chunks] = (),
         others: Sequence[Connection] = (),
     ) -> None:
-        """Send a chunk, or the sum of several.
+        """Send a chunk, or the sum of a list of chunks, as :meth:`Block.reduce` stores it.
 
-        Store it to the chunks in ``also`` as well, and send it on the connections in ``others``.
+        Parameters
+        ----------
+        block : Block
+        sources : chunk, slice of a buffer, or several
+            Several are added up.
+        also : chunk, slice of a buffer, or several
+            Where it is stored as well.
+        others : sequence of Connection
+            Connections on which it is sent as well.
+
+        Examples
+        --------
+        >>> from astranb.collectives import Program
+        >>> p = Program("pair", ranks=2, channels=1, input_chunks=2, output_chunks=2)
+        >>> wires, (me, you), block = p.connections(), p.everyone, p.block(0)
+        >>> wires[me, you].send(block, me.input[0])
+        >>> wires[me, you].send(block, [me.input[0], me.input[1]], also=me.output[0])
+        >>> [(op.kind, len(op.sources), len(op.targets)) for op in block.operations if op.kind == "move"]
+        [('move', 1, 1), ('move', 2, 2)]
         """
         noted = block.note_line()  # of all that it adds
         try:
-            self._send(block, sources, also, (self, *others))
+            self._send(block, as_chunks(sources), as_chunks(also), (self, *others))
         finally:
             if noted:
                 block.forget_line()
@@ -162,11 +183,12 @@ class Connection:
         ...     m.put(me.input[0])
         ...     m.put(me.input[1])
         >>> for k, part in enumerate(wires[me, you].receive_all(receiver, 2)):
-        ...     receiver.copy(part, you.output[k])
+        ...     _ = receiver.copy(part, you.output[k])
         >>> [op.kind for op in sender.operations], [op.kind for op in receiver.operations]
         (['move', 'move', 'signal'], ['wait', 'move', 'move'])
         """
         self._is_closed()
+        self._is_of("sends", block)
         self._wait_for_slot(block)
         if self._slots and self._program.protocol != "Simple":
             block.compute()
@@ -177,6 +199,7 @@ class Connection:
         """Wait until the next message has a slot; return it, of as many chunks as ``like``."""
         if self._open is not None:
             self._is_closed()
+        self._is_of("sends", block)
         if self._slots:
             self._wait_for_slot(block)
         slot = self._slot(self._sent, self._stored, like)
@@ -196,6 +219,7 @@ class Connection:
 
     def receive(self, block: _MessageBlock, like: Chunk | Chunks | None = None) -> Any:
         """Wait for the next message; return the chunk that holds it, or as many chunks as ``like``."""
+        self._is_of("receives", block)
         slot = self._slot(self._received, self._read, like)
         self._read += len(like.indices) if isinstance(like, Chunks) else 1
         self._received += 1
@@ -210,6 +234,7 @@ class Connection:
                 where=self._where,
                 hint="receive at least one",
             )
+        self._is_of("receives", block)
         found = [self._part(self._received, self._read, k) for k in range(chunks)]
         self._read += chunks
         self._received += 1
@@ -278,6 +303,23 @@ class Connection:
                 hint="write `with wire.message(block) as m:`, and what it sends below it",
             )
 
+    def _is_of(self, does: str, block: _MessageBlock) -> None:
+        """Check that no other thread block is at the same end: nothing would order their messages."""
+        if does not in self._ends:
+            program = self._program
+            at = program.at if program.at >= 0 else program.number_of(line_of_caller())
+            self._ends[does] = block, at
+        first, at = self._ends[does]
+        if first is not block:
+            line = list(self._program.lines)[at]
+            raise ProgramError(
+                f"a second thread block {does} on the connection from rank {self._source} to rank "
+                f"{self._target}" + (f", the first one at {line}" if line else ""),
+                line_of_caller(),
+                where=self._where,
+                hint="call p.connections() once for each block of a rank",
+            )
+
     def _arrived(self) -> Semaphore:
         if self._semaphore is None:
             self._semaphore = self._program.semaphore(self._target)
@@ -300,7 +342,7 @@ class Connection:
             return Chunk(self._target, "scratch", index, program.slice_number if of is None else of)
         if part >= wires.chunks:
             raise InputError(
-                f"the message has more than {wires.chunks} chunk{'s' * (wires.chunks > 1)}",
+                f"the message has more than {plural(wires.chunks, 'chunk')}",
                 where=self._where,
                 hint=f"use p.connections(depth={self._slots}, chunks={part + 1})",
             )
@@ -359,11 +401,14 @@ class ChunkMessage:
         """Add a chunk, or each chunk of a slice of a buffer."""
         self.reduce((source,))
 
-    def reduce(self, sources: Sequence[Chunk | Chunks], *, also: tuple[Chunk | Chunks, ...] = ()) -> None:
+    def reduce(
+        self, sources: Iterable[Chunk | Chunks], *, also: Chunk | Chunks | Iterable[Chunk | Chunks] = ()
+    ) -> None:
         """Add the sum of several chunks, and store it to the chunks in ``also`` as well."""
         if self.closed:
             raise InputError("the message is closed", where="message", hint="put before it is closed")
-        for each in zip(*(_each(one) for one in (*sources, *also)), strict=True):
+        sources = as_chunks(sources)
+        for each in zip(*(_each(one) for one in (*sources, *as_chunks(also))), strict=True):
             slot = self._wire.add_part()
             self.chunks += 1
             self._block.reduce(each[: len(sources)], *each[len(sources) :], slot)
@@ -440,9 +485,9 @@ class Connections:
             self._first = self.program.add_buffer(FIRST_SLOT)
         return self._first
 
-    def __getitem__(self, ends: tuple[_NumberedRank | int, _NumberedRank | int]) -> Connection:
+    def __getitem__(self, ends: tuple[SupportsIndex, SupportsIndex]) -> Connection:
         """Return the connection from one rank to another."""
-        source, target = (end if isinstance(end, int) else end.number for end in ends)
+        source, target = map(index, ends)
         if (source, target) not in self._made:
             self._made[source, target] = Connection(self, source, target)
         return self._made[source, target]

@@ -5,20 +5,31 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NoReturn, TypeAlias
 
 import numpy as np
 
 from astranb.core.errors import InputError, near
+from astranb.core.plural import plural
 from astranb.core.units import size_bytes
 
 from .collective import COLLECTIVES, collective_kind, promised
 from .layout import ChunkLayout
+from .parameters import (
+    NEEDED,
+    AlgorithmParameter,
+    ParameterValue,
+    algorithm_name,
+    bind_parameters,
+    check_values,
+    parameters_of,
+    title_of,
+)
 from .reduction import NUMBER_BYTES, Reduction
-from .source import ProgramError, SourceLine
+from .source import ProgramError, SourceLine, failure, line_of_error, nearest_name
 
-__all__ = ["Contract"]
+__all__ = ["Contract", "contract"]
 
 _Sizes: TypeAlias = Callable[..., Any]
 _MOST_CHUNKS: Final = 2**24  # of all ranks: more do not fit into memory with what they must hold
@@ -94,6 +105,7 @@ class Contract:
     base: str = ""
     root: int = 0
     _made: dict[int, ChunkLayout] = field(default_factory=dict, init=False, repr=False)
+    _write: Callable[..., Contract] | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Check the contract's name, sizes and functions."""
@@ -197,6 +209,45 @@ class Contract:
             **options,
         )
 
+    @property
+    def parameters(self) -> tuple[AlgorithmParameter, ...]:
+        """Its parameters, where a function makes it: see :func:`contract`."""
+        return (parameters_of(self._write, of_program=False) or ()) if self._write else ()
+
+    def with_params(self, **values: ParameterValue) -> Contract:
+        """Return the contract with other values of its parameters.
+
+        Raises
+        ------
+        InputError
+            It has no parameter of this name.
+        """
+        if self._write is None and values:
+            hint = "make it with a function: @contract above def halo(*, size=4096)"
+            raise InputError(f"it has no parameter {next(iter(values))!r}", where=self._where, hint=hint)
+        return _made_by(self._write, values) if values and self._write else self
+
+    __call__ = with_params  # as the function that makes it is called: halo(size=65536)
+
+    def given(
+        self, values: Mapping[str, ParameterValue], write: Callable[..., None]
+    ) -> tuple[Contract, dict[str, ParameterValue]]:
+        """Return the contract with those values that are of its parameters, and those of an algorithm's.
+
+        Raises
+        ------
+        InputError
+            Neither has a parameter of this name.
+        """
+        own, found = {one.name for one in self.parameters}, parameters_of(write)
+        theirs = None if found is None else {one.name for one in found}
+        for name in values:
+            if own and theirs is not None and name not in own | theirs:
+                what = f"neither the contract nor {algorithm_name(write)} has a parameter {name!r}"
+                raise InputError(what, where=self._where, hint=near(name, own | theirs))
+        rest = {name: values[name] for name in values if name not in own or name in (theirs or ())}
+        return self.with_params(**{name: values[name] for name in values if name in own}), rest
+
     def size(self, ranks: int) -> int:
         """Return the bytes of the largest buffer of a rank: the size of the collective."""
         return self.on(ranks).size
@@ -218,6 +269,56 @@ class Contract:
         if ranks not in self._made:
             self._made[ranks] = _Layouts(self, ranks).made()
         return self._made[ranks]
+
+
+def contract(write: Callable[..., Contract]) -> Contract:
+    """Return the contract that a function makes, whose keywords are the contract's parameters.
+
+    They get values as the parameters of an algorithm do: by ``params=`` and ``--param``, or by
+    :meth:`Contract.with_params`. A parameter that the algorithm has, too, has one value for both. The
+    contract has the function's name.
+
+    Raises
+    ------
+    InputError
+        A parameter has no default, or the function fails or returns no contract.
+
+    Examples
+    --------
+    >>> @contract
+    ... def halo(*, size=4096):
+    ...     return Contract(
+    ...         inputs=lambda r: [size, size],
+    ...         outputs=lambda r: [size, size],
+    ...         post=lambda r, k, n: {((r + 2 * k - 1) % n, 1 - k)},
+    ...     )
+    >>> halo.size(4), halo.with_params(size=64).size(4), halo.with_params(size=64).name
+    (8192, 128, 'halo(size=64)')
+    """
+    return _made_by(write, {})
+
+
+def _made_by(write: Callable[..., Contract], values: Mapping[str, ParameterValue]) -> Contract:
+    """Return the contract that a function makes of values of its parameters."""
+    name, known = algorithm_name(write), parameters_of(write, of_program=False)
+    where = f"contract {name!r}"
+    if known is None or any(one.default is NEEDED for one in known):
+        hint = f"write def {name}(*, size=4096)"
+        raise ProgramError(
+            "each parameter needs a name and a default", _line_of(write), where=where, hint=hint
+        )
+    check_values(dict(values))
+    bound = bind_parameters(write, values, of_program=False)
+    try:
+        found = bound()
+    except Exception as error:  # whatever a user's function raises
+        raise failure(error, where) from error
+    if not isinstance(found, Contract):
+        hint = "return Contract(inputs=…, outputs=…, post=…)"
+        raise ProgramError(f"the function returns {found!r:.60}", _line_of(write), where=where, hint=hint)
+    made = replace(found, name=(name if found.name == "contract" else found.name) + title_of(values))
+    object.__setattr__(made, "_write", write)
+    return made
 
 
 class _Layouts:
@@ -367,7 +468,7 @@ class _Layouts:
         offset, count = self.buffers["input", name][source].tolist()
         text = f"input{f'[{name!r}]' if name else ''}[{chunk}] of rank {source}"
         if not 0 <= chunk < count:
-            hint = f"rank {source} has {count} chunk{'s' if count != 1 else ''} there"
+            hint = f"rank {source} has {plural(count, 'chunk')} there"
             self._refuse(function, f"{output} must hold {text}, which does not exist", hint=hint)
         return self.starts[source] + offset + chunk, text
 
@@ -426,8 +527,12 @@ class _Layouts:
         except InputError:
             raise
         except Exception as error:  # whatever a user's function raises
-            what = f"{call}: {type(error).__name__}: {error}"
-            raise ProgramError(what, _line_of(function), where=self.contract._where) from error  # noqa: SLF001
+            what, line = (
+                f"{call}: {type(error).__name__}: {error}",
+                line_of_error(error) or _line_of(function),
+            )
+            where, hint = self.contract._where, nearest_name(error)  # noqa: SLF001
+            raise ProgramError(what, line, where=where, hint=hint) from error
 
     def _refuse(self, function: Any, what: str, *, hint: str) -> NoReturn:
         written = function if callable(function) else next(iter(_named(self.contract.outputs).values()))

@@ -117,8 +117,8 @@ class ChunkLayout:
         known = chunks[0] * span + chunks[1]
         wanted = np.asarray(rank) * span + index
         at = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
-        there = (known[at] == wanted) & (np.asarray(index) >= 0) & (np.asarray(index) < span)
-        return np.where(there, at, -1)
+        matches = (known[at] == wanted) & (np.asarray(index) >= 0) & (np.asarray(index) < span)
+        return np.where(matches, at, -1)
 
     def _of(self, buffer: str) -> np.ndarray:
         return self.inputs if buffer == "input" else self.outputs

@@ -25,6 +25,7 @@ __all__ = [
     "Origin",
     "Semaphore",
     "TileShape",
+    "as_chunks",
     "pack_flags",
     "pack_place",
     "to_columns",
@@ -165,6 +166,18 @@ KIND_NUMBERS: Final = {name: number for number, name in enumerate(KINDS)}
 _CHANNEL_BITS: Final = 30
 _BUFFER_BITS: Final = 3
 _NUMBER_BYTES: Final = 2
+
+
+def as_chunks(given: Chunk | Chunks | Iterable[Chunk | Chunks]) -> tuple[Chunk | Chunks, ...]:
+    """Return one chunk, or several, as a tuple.
+
+    Examples
+    --------
+    >>> chunk = Chunk(0, "input", 3, 0)
+    >>> as_chunks(chunk) == as_chunks([chunk]) == (chunk,)
+    True
+    """
+    return (given,) if isinstance(given, Chunk | Chunks) or not isinstance(given, Iterable) else tuple(given)
 
 
 def pack_place(rank: Any, channel: Any, buffer: Any) -> Any:

@@ -6,7 +6,7 @@ import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias, get_args, get_origin, get_type_hints
+from typing import Any, Final, Literal, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
 
 from astranb.core.errors import InputError, near
 
@@ -25,6 +25,7 @@ __all__ = [
     "unwrapped",
 ]
 
+_T = TypeVar("_T")
 ParameterValue: TypeAlias = bool | int | float | str | None
 """Type of a parameter: a value that a file and a title can hold."""
 
@@ -53,8 +54,10 @@ class AlgorithmParameter:
     choices: tuple[Any, ...] = ()
 
 
-def parameters_of(write: Callable[..., Any]) -> tuple[AlgorithmParameter, ...] | None:
-    """Return the parameters of a function besides the program; None where it takes any names.
+def parameters_of(
+    write: Callable[..., Any], *, of_program: bool = True
+) -> tuple[AlgorithmParameter, ...] | None:
+    """Return the parameters of a function besides the program, if it is of one; None: it takes any names.
 
     Raises
     ------
@@ -75,14 +78,14 @@ def parameters_of(write: Callable[..., Any]) -> tuple[AlgorithmParameter, ...] |
     for place, one in enumerate(of_function):
         if one.kind is inspect.Parameter.VAR_KEYWORD:
             return None
-        if place == 0 or one.kind is inspect.Parameter.VAR_POSITIONAL:
-            continue  # the program
+        if (place == 0 and of_program) or one.kind is inspect.Parameter.VAR_POSITIONAL:
+            continue
         if one.kind not in _NAMED:
             if one.default is NEEDED:
                 raise InputError(
                     f"{one.name!r} cannot be given by name",
-                    where=_where(write),
-                    hint=f"write def {algorithm_name(write)}(p, *, {one.name})",
+                    where=_where(write, of_program),
+                    hint=f"write def {algorithm_name(write)}({'p, ' * of_program}*, {one.name})",
                 )
             continue
         found.append(AlgorithmParameter(one.name, one.default, _choices(write, one.name)))
@@ -99,34 +102,35 @@ def _choices(write: Callable[..., Any], name: str) -> tuple[Any, ...]:
 
 
 def bind_parameters(
-    write: Callable[..., None], values: Mapping[str, ParameterValue]
-) -> Callable[[Any], None]:
-    """Return the function with its parameters' values, to be called with the program.
+    write: Callable[..., _T], values: Mapping[str, ParameterValue], *, of_program: bool = True
+) -> Callable[..., _T]:
+    """Return the function with its parameters' values, to be called with the program if it is of one.
 
     Raises
     ------
     InputError
         It has no parameter of this name, or one without a value.
     """
-    known = parameters_of(write)
+    known, where = parameters_of(write, of_program=of_program), _where(write, of_program)
     if known is not None:
         names = [one.name for one in known]
         for name, value in values.items():
             if name not in names:
                 what = f"{algorithm_name(write)} has no parameter {name!r}"
-                raise InputError(what, where=_where(write), hint=near(name, names) if names else _ADD)
+                hint = near(name, names) if names else _ADD.format("p, " * of_program)
+                raise InputError(what, where=where, hint=hint)
             choices = known[names.index(name)].choices
             if choices and value not in choices:
                 allowed = " or ".join(map(repr, choices))
-                raise InputError(f"{name} is {value!r}", where=_where(write), hint=f"use {allowed}")
+                raise InputError(f"{name} is {value!r}", where=where, hint=f"use {allowed}")
         for one in known:
             if one.default is NEEDED and one.name not in values:
                 what = f"{algorithm_name(write)} needs a value for {one.name!r}"
-                raise InputError(what, where=_where(write), hint=f'give params={{"{one.name}": …}}')
+                raise InputError(what, where=where, hint=f"give it, as {one.name}=16")
     return functools.partial(write, **values) if values else write
 
 
-_ADD: Final = "it has none; add a keyword parameter: def f(p, *, slices=8)"
+_ADD: Final = "it has none; add a keyword parameter: def f({}*, slices=8)"
 
 
 def check_values(values: Any) -> None:
@@ -166,9 +170,9 @@ def parameters_given(texts: Iterable[str], where: str) -> dict[str, ParameterVal
 
 
 def _value(text: str) -> ParameterValue:
-    words: dict[str, ParameterValue] = {"true": True, "false": False, "none": None}
-    if text.lower() in words:
-        return words[text.lower()]
+    constants: dict[str, ParameterValue] = {"true": True, "false": False, "none": None}
+    if text.lower() in constants:
+        return constants[text.lower()]
     for kind in (int, float):
         try:
             return kind(text)
@@ -214,10 +218,10 @@ def title_of(values: Mapping[str, ParameterValue]) -> str:
     return f"({listed})" if listed else ""
 
 
-def _where(write: Callable[..., Any]) -> str:
+def _where(write: Callable[..., Any], of_program: bool) -> str:
     """Name a function with its file and line."""
     code = getattr(inspect.unwrap(write), "__code__", None)
-    name = f"algorithm {algorithm_name(write)!r}"
+    name = f"{'algorithm' if of_program else 'contract'} {algorithm_name(write)!r}"
     if code is None:
         return name
     return f"{name}, {name_of_file(code.co_filename)} line {code.co_firstlineno}"

@@ -11,12 +11,16 @@ What MSCCL++ calls a channel, the link from one rank to one peer with its semaph
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Final, NoReturn
+from operator import index
+from typing import Any, Final, NoReturn, SupportsIndex
 
 import numpy as np
 
+from astranb.core.display import Displayed
 from astranb.core.errors import InputError
+from astranb.core.plural import plural
 from astranb.core.progress import share
 from astranb.core.state import require_bytes
 from astranb.net import Shape, node_chains, ring_order
@@ -41,7 +45,7 @@ from .operation import (
     TileShape,
 )
 from .protocol import PROTOCOLS, check_protocol
-from .rank import Rank
+from .rank import Rank, Ranks
 from .source import ProgramError, SourceLine, line_of_caller
 
 __all__ = [
@@ -61,6 +65,7 @@ __all__ = [
     "Origin",
     "Program",
     "Rank",
+    "Ranks",
     "Semaphore",
     "TileShape",
     "check_protocol",
@@ -71,7 +76,7 @@ _FITTING: Final = 2**18  # a program of so few operations is not checked for mem
 BYTES_PER_OPERATION: Final = 800  # what lowering takes at its peak (measured: 900 B with 2.5 chunks)
 
 
-class Program:
+class Program(Displayed):
     """Operations of every thread block of every rank; an algorithm fills it.
 
     Parameters
@@ -111,6 +116,9 @@ class Program:
         The thread block in whose shared memory a semaphore is.
     layout : ChunkLayout, optional
         The chunks of inputs and outputs, where they do not follow from the collective.
+    poisoned : bool
+        Whether packets are whole lines of data, which show by their value that they have come: their memory
+        held one before that no data has.
     sms, lines_per_sm : int
         SMs of each GPU that take its thread blocks, and lines that one keeps under way at least; 0: all,
         and as the preset says.
@@ -128,7 +136,7 @@ class Program:
     >>> program = Program("shift", ranks=4, channels=1, input_chunks=1, output_chunks=1)
     >>> for rank in range(program.ranks):
     ...     block = program.block(rank)
-    ...     block.put(program.input(rank)[0], program.output((rank + 1) % 4)[0])
+    ...     _ = block.put(program.input(rank)[0], program.output((rank + 1) % 4)[0])
     >>> len(program.blocks)
     4
     """
@@ -150,7 +158,7 @@ class Program:
         check_protocol(protocol)
         self.name, self.ranks, self.channels, self.root = name, ranks, channels, root
         self.protocol = protocol
-        self.shape = shape or Shape(ranks)
+        self.shape, self._links_known = shape or Shape(ranks), shape is not None
         self.input_chunks, self.output_chunks = input_chunks, output_chunks
         self.size = size
         self.same_memory: dict[Chunk, Chunk] = {}
@@ -164,7 +172,7 @@ class Program:
         self._part = 0
         self._asked_chunks: int | None = None
         self._has_buffers = False
-        self.in_slices = False
+        self.in_slices = self.poisoned = False
         self.weights: tuple[float, ...] = ()
         self.library: Library = _no_library
         self._calls = AlgorithmCalls(self)
@@ -174,6 +182,7 @@ class Program:
         self.fixed: dict[Chunk, int] = {}
         self.lines: dict[SourceLine | None, int] = {}
         self.at = -1
+        self._everyone = tuple(Rank(self, number) for number in range(ranks))
         self.blocks: list[Block] = []
         self.semaphores: list[Semaphore] = []
         self.phases: list[str] = []
@@ -185,14 +194,23 @@ class Program:
         self._operations = 0
         self._fitting = _FITTING
 
+    def __str__(self) -> str:
+        """Return its name, the nodes that it is written for, and its thread blocks, copy engines and NICs."""
+        width = self.per_node
+        nodes = f"{-(-self.ranks // width)} nodes of {width}" if width < self.ranks else "one node"
+        count = Counter(block.unit for block in {id(b.thread_block or b): b for b in self.blocks}.values())
+        units = {"sm": "thread block", "engine": "copy engine", "nic": "NIC"}
+        listed = [plural(count[unit], name) for unit, name in units.items() if count[unit]]
+        return f"{self.name}: {self.ranks} ranks in {nodes}; {', '.join(listed)}"
+
     @property
     def everyone(self) -> list[Rank]:
         """All ranks in order."""
-        return [Rank(self, number) for number in range(self.ranks)]
+        return list(self._everyone)
 
-    def rank(self, number: int) -> Rank:
+    def rank(self, number: SupportsIndex) -> Rank:
         """One rank."""
-        return Rank(self, self._rank(number))
+        return self._everyone[self._rank(number)]
 
     @property
     def per_node(self) -> int:
@@ -207,13 +225,29 @@ class Program:
         """
         return self.shape.dimensions(self.ranks)
 
-    def distance(self, a: Rank | int, b: Rank | int) -> int:
+    def distance(self, a: SupportsIndex, b: SupportsIndex) -> int:
         """Return how many links a message between two ranks crosses at least.
 
-        Without an infrastructure: none to itself, 1 within a node, 2 between nodes.
+        Of a given number of ranks for each node: none to itself, 1 within a node, 2 between nodes.
+
+        Raises
+        ------
+        InputError
+            The program is for a number of ranks only, whose links are not known.
         """
-        first, then = (one if isinstance(one, int) else one.number for one in (a, b))
-        return self.shape.distance(self._rank(first), self._rank(then))
+        self.check_links("distance")
+        return self.shape.distance(self._rank(a), self._rank(b))
+
+    def check_links(self, asked: str) -> None:
+        """Check that links between ranks are known: a number of ranks has none, and no way around one."""
+        if self._links_known:
+            return
+        raise ProgramError(
+            f"{asked} depends on the links, and the program is made for {self.ranks} ranks only",
+            line_of_caller(),
+            where=f"program {self.name!r}",
+            hint="give the infrastructure: collective.program(infra), verify(collective, infra) or --infra",
+        )
 
     @property
     def width(self) -> int:
@@ -238,18 +272,18 @@ class Program:
             yield self._part
         self._part, self.in_slices = 0, False
 
-    def ring(self, first: int | None = None) -> tuple[int, ...]:
+    def ring(self, first: SupportsIndex | None = None) -> Ranks:
         """Return the ranks in the order of the current channel's ring, from one of them on.
 
         Channels differ where this spreads them over the links of a mesh, or over NICs between nodes.
         """
         order = ring_order(self.ranks, self.shape, self.channel)
-        start = 0 if first is None else order.index(first)
-        return order[start:] + order[:start]
+        start = 0 if first is None else order.index(self._rank(first))
+        return Ranks(map(self.rank, order[start:] + order[:start]))
 
-    def chains(self) -> tuple[tuple[int, ...], ...]:
+    def chains(self) -> tuple[Ranks, ...]:
         """Return the ranks of each node in the current channel's order; all if nodes differ in size."""
-        return node_chains(self.ranks, self.shape, self.channel)
+        return tuple(Ranks(map(self.rank, one)) for one in node_chains(self.ranks, self.shape, self.channel))
 
     def connections(self, depth: int = 0, chunks: int = 1, *, posted: bool = False) -> Connections:
         """Return the connections between the ranks, for the current channel.
@@ -271,8 +305,8 @@ class Program:
     def add_buffer(self, slots: int) -> int:
         """Create a buffer of some slots for messages, in the current channel; return its first index."""
         used = self._buffers.setdefault(self.channel, set())
-        for number, there in enumerate(self.slots):
-            if there == slots and number not in used:
+        for number, size in enumerate(self.slots):
+            if size == slots and number not in used:
                 break
         else:
             number = len(self.slots)
@@ -409,7 +443,7 @@ class Program:
             output_chunks=chunks[1],
             root=root,
             protocol=self.protocol,
-            shape=self.shape.among(ranks),
+            shape=self.shape.among(ranks) if self._links_known else None,
         )
         made.channel, made.library, made.most_operations = self.channel, self.library, self.most_operations
         return made
@@ -439,22 +473,23 @@ class Program:
         first = self.channel % max(1, self.ranks - 1)
         return [(rank + 1 + (first + k) % (self.ranks - 1)) % self.ranks for k in range(self.ranks - 1)]
 
-    def block(self, rank: int, warps: int = 0) -> Block:
+    def block(self, rank: SupportsIndex, warps: int = 0) -> Block:
         """Add a thread block to a rank, in the current channel.
 
         Parameters
         ----------
-        rank : int
+        rank : Rank or int
         warps : int
             How many warps it has; as many as the GPU's preset says where not given. They may have roles
             (:meth:`Block.warps`).
         """
-        share(self.channel * self.ranks + rank, self.channels * self.ranks)
-        block = Block(self, self._rank(rank), self.channel, kernel=self._kernel, warps=warps)
+        number = self._rank(rank)
+        share(self.channel * self.ranks + number, self.channels * self.ranks)
+        block = Block(self, number, self.channel, kernel=self._kernel, warps=warps)
         self.blocks.append(block)
         return block
 
-    def engine(self, rank: int) -> Block:
+    def engine(self, rank: SupportsIndex) -> Block:
         """Add a list of descriptors for a copy engine (DMA) of a rank: it moves data in large requests.
 
         It begins a move after a wait for a semaphore that a thread block raises.
@@ -468,7 +503,7 @@ class Program:
         """Whether NICs move what thread blocks send to other nodes; packets are stored by the blocks."""
         return self.shape.rdma and self.protocol == "Simple" and self.per_node < self.ranks
 
-    def nic(self, rank: int, channel: int) -> Block:
+    def nic(self, rank: SupportsIndex, channel: int) -> Block:
         """Add a list of work requests for the NIC of a rank, which executes them in order."""
         block = Block(self, self._rank(rank), channel, "nic", self._kernel)
         self.blocks.append(block)
@@ -483,7 +518,7 @@ class Program:
             return Chunks(rank, "scratch", range(first, first + count), like.channel)
         return Chunk(rank, "scratch", first, like.channel)
 
-    def semaphore(self, rank: int) -> Semaphore:
+    def semaphore(self, rank: SupportsIndex) -> Semaphore:
         """Add a semaphore to a rank's memory; it starts at 0."""
         semaphore = Semaphore(self._rank(rank), len(self.semaphores))
         self.semaphores.append(semaphore)
@@ -530,20 +565,20 @@ class Program:
             raise ProgramError(error.what, line, where=where, hint=error.hint) from None
         self._asked_chunks = count
 
-    def input(self, rank: int) -> Buffer:
+    def input(self, rank: SupportsIndex) -> Buffer:
         """The buffer that holds the rank's contribution."""
         return self._buffer(rank, "input", self.input_chunks)
 
-    def output(self, rank: int) -> Buffer:
+    def output(self, rank: SupportsIndex) -> Buffer:
         """The buffer that must hold the result at the end."""
         return self._buffer(rank, "output", self.output_chunks)
 
-    def _buffer(self, rank: int, name: str, chunks: int) -> Buffer:
-        self._has_buffers, layout = True, self.layout
+    def _buffer(self, given: SupportsIndex, name: str, chunks: int) -> Buffer:
+        self._has_buffers, layout, rank = True, self.layout, self._rank(given)
         if layout is None or layout.whole:
-            return Buffer(self, self._rank(rank), name, chunks)
+            return Buffer(self, rank, name, chunks)
         spans = {of: spans[rank].tolist() for (side, of), spans in layout.buffers.items() if side == name}
-        return Buffer(self, self._rank(rank), name, layout.count(name, rank), parts=spans)
+        return Buffer(self, rank, name, layout.count(name, rank), parts=spans)
 
     def share_memory(self, layout: ChunkLayout) -> None:
         """Place outputs in the memory of those inputs that a layout names."""
@@ -554,15 +589,15 @@ class Program:
                 shared = Chunk(rank, "input", own, channel)
                 self.same_memory[Chunk(rank, "output", index, channel)] = shared
 
-    def scratch(self, rank: int) -> Buffer:
+    def scratch(self, rank: SupportsIndex) -> Buffer:
         """Working memory with any index; a chunk is as large as what is stored there."""
         return Buffer(self, self._rank(rank), "scratch", None)
 
-    def packets(self, rank: int) -> Buffer:
+    def packets(self, rank: SupportsIndex) -> Buffer:
         """Working memory in which every line carries its own flags; each chunk is written once."""
         return Buffer(self, self._rank(rank), "packets", None)
 
-    def panels(self, rank: int) -> Buffer:
+    def panels(self, rank: SupportsIndex) -> Buffer:
         """Matrices of a rank that are no part of the collective: operands and results of products, any index.
 
         They are the same in all channels, and as large as the products that use them say.
@@ -604,10 +639,10 @@ class Program:
             raise ProgramError(
                 f"chunks are cut into {cut} slices already, not {count}"
                 if cut > 1
-                else f"chunks cannot be cut into {count} slices",
+                else f"chunks cannot be cut into {count!r} slices",
                 line_of_caller(),
                 where=f"program {self.name!r}",
-                hint=f"use {cut if cut > 1 else 'at least 1'}, in all channels",
+                hint=f"use {cut if cut > 1 else 'a whole number of at least 1'}, in all channels",
             )
         self.cut = Cut(rounds=count)
         yield from self.slices()
@@ -666,7 +701,8 @@ class Program:
             number = self._phase_numbers[name] = self.phases.index(name)
         return number
 
-    def _rank(self, rank: int) -> int:
+    def _rank(self, given: SupportsIndex) -> int:
+        rank = given if type(given) is int else index(given)
         if not 0 <= rank < self.ranks:
             raise InputError(
                 f"rank {rank} does not exist",

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from numbers import Integral
+from operator import index
+from typing import NoReturn, Protocol, Self, SupportsIndex
 
 from astranb.net import Shape
 
@@ -12,7 +15,7 @@ from .buffer import Buffer
 from .operation import Semaphore
 from .source import ProgramError, line_of_caller
 
-__all__ = ["Rank"]
+__all__ = ["Rank", "Ranks"]
 
 
 class _RankedProgram(Protocol):
@@ -21,6 +24,10 @@ class _RankedProgram(Protocol):
     name: str
     ranks: int
     shape: Shape
+
+    def check_links(self, asked: str) -> None: ...
+
+    def rank(self, number: int) -> Rank: ...
 
     @property
     def per_node(self) -> int: ...
@@ -43,9 +50,12 @@ class _RankedProgram(Protocol):
     def semaphore(self, rank: int) -> Semaphore: ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Rank:
-    """One rank of a program, with its buffers.
+    """One rank of a program, with its buffers. Where a number of a rank is expected, it can be given, too.
+
+    A program has one object for each rank, so that ``you is me`` is as good as ``you == me``; ``me == 0`` and
+    ``me < 4`` compare its number.
 
     Examples
     --------
@@ -56,17 +66,61 @@ class Rank:
     ...     for me in p.everyone:
     ...         block = me.block()
     ...         for you in me.others:
-    ...             wires[me, you].send(block, me.input[you.number])
+    ...             wires[me, you].send(block, me.input[you])
     ...         parts = [wires[you, me].receive(block) for you in me.others]
-    ...         block.reduce([me.input[me.number], *parts], me.output[me.number])
+    ...         total = block.reduce([me.input[me], *parts], me.output[me])
     ...         for you in me.others:
-    ...             wires[me, you].send(block, me.output[me.number])
+    ...             wires[me, you].send(block, total)
     ...         for you in me.others:
-    ...             block.copy(wires[you, me].receive(block), me.output[you.number])
+    ...             block.copy(wires[you, me].receive(block), me.output[you])
     """
 
     program: _RankedProgram
     number: int
+
+    def __index__(self) -> int:
+        """Return its number: ``me.input[you]`` and ``arrived[you]`` are those of ``you.number``."""
+        return self.number
+
+    def __str__(self) -> str:
+        """Return ``rank 3``."""
+        return f"rank {self.number}"
+
+    def __eq__(self, other: object) -> bool:
+        """Compare with a rank of the same program, or with a number: ``me == 0``."""
+        if isinstance(other, Rank):
+            return self.program is other.program and self.number == other.number
+        return isinstance(other, Integral) and self.number == int(other)
+
+    def __hash__(self) -> int:
+        """As its number, which it equals."""
+        return hash(self.number)
+
+    def __lt__(self, other: SupportsIndex) -> bool:
+        """Compare the numbers."""
+        return self.number < index(other)
+
+    def __le__(self, other: SupportsIndex) -> bool:
+        """Compare the numbers."""
+        return self.number <= index(other)
+
+    def __gt__(self, other: SupportsIndex) -> bool:
+        """Compare the numbers."""
+        return self.number > index(other)
+
+    def __ge__(self, other: SupportsIndex) -> bool:
+        """Compare the numbers."""
+        return self.number >= index(other)
+
+    def _is_no_number(self, other: object) -> NoReturn:
+        del other
+        where = f"program {self.program.name!r}"
+        hint = "write me.number for the number of a rank, me.right or me.left for a neighbour"
+        raise ProgramError(
+            "a rank cannot be added, subtracted or divided", line_of_caller(), where=where, hint=hint
+        )
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __mod__ = __floordiv__ = _is_no_number
 
     @property
     def input(self) -> Buffer:
@@ -91,17 +145,17 @@ class Rank:
     @property
     def right(self) -> Rank:
         """The next rank; the first one follows the last."""
-        return Rank(self.program, (self.number + 1) % self.program.ranks)
+        return self.program.rank((self.number + 1) % self.program.ranks)
 
     @property
     def left(self) -> Rank:
         """The previous rank; the last one precedes the first."""
-        return Rank(self.program, (self.number - 1) % self.program.ranks)
+        return self.program.rank((self.number - 1) % self.program.ranks)
 
     @property
     def others(self) -> list[Rank]:
         """All other ranks, in the order of :meth:`Program.others`."""
-        return [Rank(self.program, number) for number in self.program.others(self.number)]
+        return [self.program.rank(number) for number in self.program.others(self.number)]
 
     @property
     def place(self) -> int:
@@ -109,17 +163,17 @@ class Rank:
         return self.number % self.program.per_node
 
     @property
-    def box(self) -> list[Rank]:
-        """The ranks of its box (its server or node), itself included."""
+    def box(self) -> Ranks:
+        """The ranks of its box (its server or node), itself included; ``me.box.others`` without it."""
         first = self.number - self.place
         last = min(self.program.ranks, first + self.program.per_node)
-        return [Rank(self.program, number) for number in range(first, last)]
+        return Ranks((self.program.rank(number) for number in range(first, last)), me=self)
 
     @property
-    def rail(self) -> list[Rank]:
-        """The ranks with its place in every box, itself included."""
+    def rail(self) -> Ranks:
+        """The ranks with its place in every box, itself included; ``me.rail.others`` without it."""
         places = range(self.place, self.program.ranks, self.program.per_node)
-        return [Rank(self.program, number) for number in places]
+        return Ranks((self.program.rank(number) for number in places), me=self)
 
     @property
     def neighbours(self) -> list[Rank]:
@@ -128,8 +182,9 @@ class Rank:
         On a torus they are the next ones in each dimension. Where switches join all GPUs, they are those
         that the fewest links join with it: the others of its box.
         """
+        self.program.check_links("neighbours")
         found = self.program.shape.neighbours(self.number, self.program.ranks)
-        return [Rank(self.program, number) for number in found]
+        return [self.program.rank(number) for number in found]
 
     @property
     def coordinates(self) -> tuple[int, ...]:
@@ -161,7 +216,7 @@ class Rank:
         number = 0
         for size, place in zip(sizes, places, strict=True):
             number = number * size + place
-        return Rank(self.program, number)
+        return self.program.rank(number)
 
     def block(self, warps: int = 0) -> Block:
         """Add a thread block; see :meth:`Program.block`."""
@@ -170,3 +225,38 @@ class Rank:
     def semaphore(self) -> Semaphore:
         """Add a semaphore."""
         return self.program.semaphore(self.number)
+
+
+class Ranks(tuple[Rank, ...]):  # noqa: SLOT001 - a tuple has no slots of its own
+    """Some ranks in an order, as one of them sees them: a box, a rail, a ring.
+
+    Parameters
+    ----------
+    ranks : iterable of Rank
+    me : Rank, optional
+        The one that sees them; by default the first.
+
+    Examples
+    --------
+    >>> from astranb.collectives import Program
+    >>> from astranb.net.shape import Shape
+    >>> p = Program("x", ranks=8, channels=1, input_chunks=1, output_chunks=1, shape=Shape(4))
+    >>> [you.number for you in p.rank(2).box], [you.number for you in p.rank(2).box.others]
+    ([0, 1, 2, 3], [3, 0, 1])
+    >>> [you.number for you in p.rank(2).rail.others], [you.number for you in p.ring(6).others]
+    ([6], [7, 0, 1, 2, 3, 4, 5])
+    """
+
+    me: Rank | None
+
+    def __new__(cls, ranks: Iterable[Rank], me: Rank | None = None) -> Self:
+        """Make them of ranks."""
+        made = super().__new__(cls, ranks)
+        made.me = me or next(iter(made), None)
+        return made
+
+    @property
+    def others(self) -> tuple[Rank, ...]:
+        """Those but the one that sees them, from the next one on: each begins with another one."""
+        at = self.index(self.me)
+        return self[at + 1 :] + self[:at]

@@ -6,24 +6,31 @@ Nothing here is simulated: it is kept beside the tables that the machine runs.
 from __future__ import annotations
 
 import ast
+import builtins
 import linecache
+import re
 import sys
+import sysconfig
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from traceback import walk_tb
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from astranb.core.errors import InputError
+from astranb.core.errors import InputError, near, suggestion
 
 __all__ = [
     "ProgramError",
     "ProgramSource",
     "SourceLine",
     "SourceText",
+    "failure",
     "line_of_caller",
+    "line_of_error",
     "name_of_file",
+    "nearest_name",
     "source_of",
     "text_name",
 ]
@@ -50,14 +57,88 @@ class SourceLine(NamedTuple):
     file: str
     number: int
 
+    @property
+    def place(self) -> str:
+        """Position at which it is: ``mine.py line 3``, ``In[3] line 7``."""
+        return f"{name_of_file(self.file)} line {self.number}"
+
+    @property
+    def text(self) -> str:
+        """The line without surrounding blanks; empty if it is not known."""
+        linecache.checkcache(self.file)  # it may have been edited
+        return linecache.getline(self.file, self.number).strip()
+
+    def __str__(self) -> str:
+        """Return where it is, and the line: ``mine.py line 3: block = me.block()``."""
+        return f"{self.place}: {self.text}" if self.text else self.place
+
 
 class ProgramError(InputError):
-    """An operation that cannot be executed, and the line that wrote it."""
+    """An operation that cannot be executed, and the line that wrote it: its place and its text."""
 
     def __init__(self, what: str, line: SourceLine | None, *, where: str = "", hint: str = "") -> None:
         self.line = line
-        at = f", {name_of_file(line.file)} line {line.number}" if line else ""
-        super().__init__(what, where=where + at, hint=hint)
+        places = (where, line.place if line else "")
+        super().__init__(what, where=", ".join(filter(None, places)), hint=hint)
+        if line and line.text:
+            self.args = (f"{self} | {line.text}",)
+
+    def _render_traceback_(self) -> list[str]:
+        """Return what IPython shows: the message has the user's line, and the frames are astranb's."""
+        return [f"{type(self).__name__}: {self}"]
+
+
+def failure(error: Exception, where: str = "") -> ProgramError:
+    """Describe what a user's code has raised, at its line.
+
+    Parameters
+    ----------
+    error : Exception
+    where : str, optional
+        What was run: ``algorithm all_reduce/mine``.
+    """
+    at = line_of_error(error)
+    if isinstance(error, InputError):
+        return ProgramError(error.what, at, where=error.where, hint=error.hint)
+    return ProgramError(f"{type(error).__name__}: {error}", at, where=where, hint=nearest_name(error))
+
+
+_SEND: Final = "write wires[me, you].{}, with wires = p.connections()"
+_GUESSED: Final = {
+    **dict.fromkeys(["Program.n", "Program.num_ranks", "Program.world_size"], "write p.ranks"),
+    **dict.fromkeys(["Rank.id", "Rank.rank", "Rank.index"], "write me.number"),
+    **dict.fromkeys(["Rank.next", "Rank.successor"], "write me.right"),
+    **dict.fromkeys(["Rank.prev", "Rank.previous", "Rank.predecessor"], "write me.left"),
+    **dict.fromkeys(["Block.receive", "Block.recv"], _SEND.format("receive(block)")),
+    **dict.fromkeys(["Block.add", "Block.sum"], "write reduce([chunk, chunk], target)"),
+    **dict.fromkeys(["Buffer.chunks", "Buffer.size", "Buffer.length"], "write len(me.input)"),
+    "Block.send": _SEND.format("send(block, chunk)"),
+}
+"""Hints in place of names that people guess."""
+_MISTYPED: Final = (
+    (re.compile("'method' object is not subscriptable"), "call it first, with ()"),
+    (re.compile("'(list|tuple|int|str|Rank|Ranks|Buffer)' object is not callable"), "leave its () out"),
+    (re.compile("'Rank' object is not iterable"), "a connection has two ends: wires[me, you]"),
+)
+
+
+def nearest_name(error: BaseException) -> str:
+    """Suggest a name for the one that an object or a function does not have; empty where none is missing."""
+    if "did you mean" in str(error):
+        return ""
+    if isinstance(error, TypeError):
+        return next((hint for form, hint in _MISTYPED if form.search(str(error))), "")
+    if isinstance(error, AttributeError) and error.name:
+        if hint := _GUESSED.get(f"{type(error.obj).__name__}.{error.name}"):
+            return hint
+        names = [one for one in dir(error.obj) if not one.startswith("_")]
+        ours = type(error.obj).__module__.startswith("astranb.")
+        return near(error.name, names) if ours else suggestion(error.name, names)
+    if isinstance(error, NameError) and error.name:
+        frames = [frame for frame, _ in walk_tb(error.__traceback__)]
+        last = {**frames[-1].f_globals, **frames[-1].f_locals} if frames else {}
+        return suggestion(error.name, [*last, *dir(builtins)])
+    return ""
 
 
 def line_of_caller() -> SourceLine | None:
@@ -81,6 +162,20 @@ def line_of_caller() -> SourceLine | None:
 
 
 _KINDS: dict[str, str] = {}
+_PACKAGES = tuple(sysconfig.get_path(name) for name in ("purelib", "platlib"))
+_STANDARD = (*(sysconfig.get_path(name) for name in ("stdlib", "platstdlib")), "<frozen")
+
+
+def line_of_error(error: BaseException) -> SourceLine | None:
+    """Return the user's innermost line in a traceback; that of an installed package if there is no other."""
+    lines = [
+        SourceLine(frame.f_code.co_filename, number)
+        for frame, number in walk_tb(error.__traceback__)
+        if (_KINDS.get(frame.f_code.co_filename) or _kind_of(frame.f_code.co_filename)) == "user"
+    ]
+    installed = [line for line in lines if line.file.startswith(_PACKAGES)]
+    own = [line for line in lines if not line.file.startswith((*_PACKAGES, *_STANDARD))]
+    return own[-1] if own else installed[0] if installed else None
 
 
 def _kind_of(file: str) -> str:

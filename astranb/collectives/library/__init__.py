@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .registry import Collective as Collective
     from .registry import Writer as Writer
     from .registry import find as find
+    from .registry import ranks_of as ranks_of
     from .ring import around as around
     from .trees import Tree as Tree
     from .trees import below as below

@@ -3,12 +3,14 @@
 Sources: one-shot and two-shot all-reduce, the MSCCL++ and vLLM custom all-reduce kernels (the first
 for small, the second for middle sizes); two shots through FIFOs, the plans of MSCCL that come with RCCL
 (ROCm/rccl @0cbce2a7, tools/msccl-algorithms/allreduce-allpairs-8n-simple-op.xml), whose receives copy to
-scratch and to the output.
+scratch and to the output; an exchange with poison, NVIDIA/nccl @5067397c, contrib/custom_algos/alltoall,
+whose ``lsa_simple`` is ``allpairs``; ``gin``, puts with signals of NCCL's device API between nodes (its
+documentation, GPU-initiated networking).
 """
 
 from __future__ import annotations
 
-from astranb.collectives.language import PROTOCOLS, Cut, Program
+from astranb.collectives.language import PROTOCOLS, Cut, Program, Semaphore
 
 from .registry import algorithm
 
@@ -157,6 +159,60 @@ def all_to_all_allpairs(p: Program) -> None:
             block.put(p.input(r)[peer], p.output(peer)[r])
         for peer in others:
             block.signal(arrived[peer])
+        block.wait(arrived[r], n - 1)
+
+
+@algorithm(
+    "all_to_all",
+    "allpairs_poison",
+    "as allpairs, without signals: ranks poll the data, whose memory held a value that no data has",
+)
+def all_to_all_allpairs_poison(p: Program) -> None:
+    p.poisoned = True
+    came: dict[tuple[int, int], Semaphore] = {}  # to other nodes go signals: NICs write by requests
+    for r in range(p.ranks) if p.nics_move else ():
+        far = [peer for peer in p.others(r) if peer // p.per_node != r // p.per_node]
+        came |= {(r, peer): p.semaphore(r) for peer in far}
+    for r in range(p.ranks):
+        block = p.block(r, warps=p.ranks)  # a warp for each peer
+        own = block.warps(0, 1)
+        own.phase("exchange")
+        own.copy(p.input(r)[r], p.output(r)[r])
+        for k, peer in enumerate(p.others(r), 1):
+            warp = block.warps(k, k + 1)
+            warp.phase("exchange")
+            if (r, peer) in came:
+                warp.put(p.input(r)[peer], p.output(peer)[r])
+                warp.signal(came[peer, r])
+                warp.wait(came[r, peer])
+                continue
+            warp.put(p.input(r)[peer], p.packets(peer)[r])
+            warp.phase("poll")
+            warp.copy(p.packets(r)[peer], p.output(r)[peer])
+
+
+@algorithm(
+    "all_to_all",
+    "gin",
+    "as allpairs; to other nodes the NIC puts straight from the input, a signal behind each put",
+)
+def all_to_all_gin(p: Program) -> None:
+    n = p.ranks
+    arrived = [p.semaphore(r) for r in range(n)]
+    for r in range(n):
+        block, others = p.block(r), p.others(r)
+        block.phase("exchange")
+        # Requests first: NICs work while the block still stores in its node.
+        for far in (True, False):
+            for peer in others:
+                if (peer // p.per_node != r // p.per_node) is far:
+                    block.post(p.input(r)[peer], p.output(peer)[r])
+                    if far:
+                        block.signal(arrived[peer])
+        block.copy(p.input(r)[r], p.output(r)[r])
+        for peer in others:
+            if peer // p.per_node == r // p.per_node:
+                block.signal(arrived[peer])
         block.wait(arrived[r], n - 1)
 
 

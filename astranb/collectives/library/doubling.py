@@ -72,11 +72,11 @@ def halve(p: Program, blocks: Sequence[Block], peer: Peer, held: Held, to: Held)
         r, mine = block.rank, p.scratch(block.rank)
         for step in range(steps):
             block.phase(f"halving {step + 1}/{steps}")
-            there = peer(place, step)
-            for chunk in share[step + 1][there]:
+            partner = peer(place, step)
+            for chunk in share[step + 1][partner]:
                 got = [mine[before * n + chunk] for before in range(step)]
-                block.reduce([*held(r, chunk), *got], p.scratch(blocks[there].rank)[step * n + chunk])
-            block.signal(halved[there][step])
+                block.reduce([*held(r, chunk), *got], p.scratch(blocks[partner].rank)[step * n + chunk])
+            block.signal(halved[partner][step])
             block.wait(halved[place][step])
         for chunk in share[steps][place]:
             block.reduce([*held(r, chunk), *(mine[step * n + chunk] for step in range(steps))], *to(r, chunk))
@@ -101,10 +101,10 @@ def double(p: Program, blocks: Sequence[Block], peer: Peer) -> None:
     for place, block in enumerate(blocks):
         for step in reversed(range(steps)):
             block.phase(f"doubling {steps - step}/{steps}")
-            there = peer(place, step)
+            partner = peer(place, step)
             for chunk in share[step + 1][place]:
-                block.copy(p.output(block.rank)[chunk], p.output(blocks[there].rank)[chunk])
-            block.signal(doubled[there][-1 - step])
+                block.copy(p.output(block.rank)[chunk], p.output(blocks[partner].rank)[chunk])
+            block.signal(doubled[partner][-1 - step])
             block.wait(doubled[place][-1 - step])
 
 

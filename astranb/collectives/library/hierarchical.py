@@ -15,12 +15,12 @@ from astranb.core.errors import InputError
 
 from .registry import algorithm
 
-__all__ = ["by_nic"]
+__all__ = ["by_nic", "nodes_of"]
 
 _PIPELINED: Final = 2 << 20  # bytes of a rank's buffer from which two slices overlap more than they cost
 
 
-def _nodes(p: Program) -> tuple[int, int]:
+def nodes_of(p: Program) -> tuple[int, int]:
     """Return the ranks per node and the number of nodes; raise an error if nodes differ in size."""
     if p.ranks % p.per_node:
         raise InputError(
@@ -33,7 +33,7 @@ def _nodes(p: Program) -> tuple[int, int]:
 
 def _boxes_and_rails(p: Program) -> tuple[list[range], list[range]]:
     """Return the ranks of each node, and those of the same position in all nodes."""
-    width, _ = _nodes(p)
+    width, _ = nodes_of(p)
     boxes = [range(first, first + width) for first in range(0, p.ranks, width)]
     return boxes, [range(position, p.ranks, width) for position in range(width)]
 
@@ -44,7 +44,7 @@ def _boxes_and_rails(p: Program) -> tuple[list[range], list[range]]:
     "reduce-scatter in each node, all-reduce along each rail, all-gather in each node",
 )
 def all_reduce_hierarchical(p: Program) -> None:
-    (width, nodes), (boxes, rails) = _nodes(p), _boxes_and_rails(p)
+    (width, nodes), (boxes, rails) = nodes_of(p), _boxes_and_rails(p)
     p.cut = Cut(slices=2 if (p.size or 0) >= _PIPELINED and nodes > 1 else 1)
     # Thread blocks of three stages work on slices that follow one another; on one slice, one block does all.
     scatter, between, gather = ("scatter", "between", "gather") if p.cut.slices > 1 else ("", "", "")
@@ -64,7 +64,7 @@ def all_reduce_hierarchical(p: Program) -> None:
 
 @algorithm("all_gather", "hierarchical", "all-gather along each rail, then in each node")
 def all_gather_hierarchical(p: Program) -> None:
-    (width, nodes), (boxes, rails) = _nodes(p), _boxes_and_rails(p)
+    (width, nodes), (boxes, rails) = nodes_of(p), _boxes_and_rails(p)
 
     def by_rail(r: int) -> list[Chunk]:
         return [p.output(r)[node * width + r % width] for node in range(nodes)]
@@ -78,7 +78,7 @@ def all_gather_hierarchical(p: Program) -> None:
 
 @algorithm("reduce_scatter", "hierarchical", "reduce-scatter in each node, then along each rail")
 def reduce_scatter_hierarchical(p: Program) -> None:
-    (_, nodes), (boxes, rails) = _nodes(p), _boxes_and_rails(p)
+    (_, nodes), (boxes, rails) = nodes_of(p), _boxes_and_rails(p)
 
     def by_rails(r: int) -> list[Chunk]:
         return [p.input(r)[rank] for rail in rails for rank in rail]
@@ -125,7 +125,7 @@ def by_nic(p: Program) -> None:
     "as hierarchical, by all pairs in one thread block of each channel, and without slices",
 )
 def all_reduce_two_level(p: Program) -> None:
-    width, nodes = _nodes(p)
+    width, nodes = nodes_of(p)
     near, far, back, last = ([p.semaphore(r) for r in range(p.ranks)] for _ in range(4))
     for r in range(p.ranks):
         node, position = divmod(r, width)
@@ -175,7 +175,7 @@ def all_reduce_two_level(p: Program) -> None:
     "all_to_all", "hierarchical", "sort by target node within the node, then send one message to each node"
 )
 def all_to_all_hierarchical(p: Program) -> None:
-    width, nodes = _nodes(p)
+    width, nodes = nodes_of(p)
     near, far = ([p.semaphore(r) for r in range(p.ranks)] for _ in range(2))
     for r in range(p.ranks):
         node, position = divmod(r, width)
@@ -196,10 +196,10 @@ def all_to_all_hierarchical(p: Program) -> None:
             block.wait(near[r], len(peers))
         block.phase("between nodes")
         for rail in rails:
-            there = rail // width
+            box = rail // width
             block.post(inp[rail], p.output(rail)[r])
             for peer in peers:
-                block.post(mine[there * width + peer % width], p.output(rail)[peer])
+                block.post(mine[box * width + peer % width], p.output(rail)[peer])
         for rail in rails:
             block.signal(far[rail])
         if rails:

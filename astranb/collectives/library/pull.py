@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from astranb.collectives.language import Chunk, Program, Rank
+from astranb.collectives.language import Block, Chunk, Program, Rank, Semaphore
 
 from .registry import algorithm
 
@@ -73,6 +73,47 @@ def exchanged(source: Rank, target: Rank) -> tuple[Chunk, Chunk]:
     return source.input[target.number], target.output[source.number]
 
 
+def _by_engines(p: Program, phase: str, ends: Ends) -> None:
+    """Move everything by copy engines, between two meetings of all ranks, as NCCL without SMs.
+
+    NCCL's stream writes and polls the flags by which ranks meet (``ncclMemOpSync``, src/ce_coll.cc
+    @5067397c); here lists of descriptors do, one before the copies and one behind them.
+    """
+    came, left = ([p.semaphore(r) for r in range(p.ranks)] for _ in range(2))
+    for me in p.everyone:
+        begun, copied = me.semaphore(), me.semaphore()
+        lists = [p.engine(me) for _ in range(p.ranks + 2)]
+        _meet(p, me, lists[0], came)
+        lists[0].signal(begun)
+        for one, you in zip(lists[1:-1], (*me.others, me), strict=True):
+            one.phase(phase)
+            one.wait(begun)
+            one.copy(*ends(me, you))
+            one.signal(copied)
+        lists[-1].wait(copied, p.ranks)
+        _meet(p, me, lists[-1], left)
+
+
+def _meet(p: Program, me: Rank, block: Block, semaphores: list[Semaphore]) -> None:
+    """Signal all other ranks, and wait for them."""
+    block.phase("meet")
+    for you in me.others:
+        block.signal(semaphores[you.number])
+    block.wait(semaphores[me.number], p.ranks - 1)
+
+
+@algorithm(
+    "all_gather", "engines", "copy engines put a rank's chunk to all, between two meetings, without SMs"
+)
+def all_gather_engines(p: Program) -> None:
+    _by_engines(p, "all-gather", _gathered)
+
+
+@algorithm("all_to_all", "engines", "copy engines put to all, between two meetings, without SMs")
+def all_to_all_engines(p: Program) -> None:
+    _by_engines(p, "exchange", exchanged)
+
+
 @algorithm("reduce_scatter", "get", "every rank reads its chunk of all and reduces it")
 def reduce_scatter_get(p: Program) -> None:
     blocks = [me.block() for me in p.everyone]
@@ -95,4 +136,20 @@ def all_reduce_allpairs_get(p: Program) -> None:
         block.phase("all-gather")
         for you in me.others:
             block.get(you.output[you.number], me.output[you.number])
+    p.barrier(blocks, "end")
+
+
+@algorithm(
+    "all_reduce",
+    "allpairs_load_store",
+    "two shots in one loop: every rank reads one chunk of all, adds it, and stores the sum to all",
+)
+def all_reduce_allpairs_load_store(p: Program) -> None:
+    blocks = [me.block() for me in p.everyone]
+    p.barrier(blocks, "start")
+    for me, block in zip(p.everyone, blocks, strict=True):
+        block.phase("reduce and store")
+        r = me.number
+        everyone = (me, *me.others)
+        block.reduce([you.input[r] for you in everyone], *(you.output[r] for you in everyone))
     p.barrier(blocks, "end")

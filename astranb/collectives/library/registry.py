@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, TypeAlias
+from pathlib import Path
+from typing import Any, ClassVar, Final, TypeAlias
 
 from astranb.collectives.language import (
     BYTES_PER_OPERATION,
@@ -20,18 +21,21 @@ from astranb.collectives.language import (
     check_protocol,
     check_values,
     collective_kind,
+    failure,
     nccl_cut,
     title_of,
     unwrapped,
 )
 from astranb.collectives.lowering import to_packets
 from astranb.core.errors import AstranbError, InputError, near
+from astranb.core.limits import MOST_CHANNELS
 from astranb.core.plugins import Registry
 from astranb.core.state import require_bytes
 from astranb.core.units import size_bytes
-from astranb.net import Shape
+from astranb.infragraph import Infra, resolve
+from astranb.net import Shape, compile_fabric
 
-__all__ = ["ALGORITHMS", "Algorithm", "Collective", "algorithm", "algorithms", "find"]
+__all__ = ["ALGORITHMS", "Algorithm", "Collective", "algorithm", "algorithms", "find", "ranks_of"]
 
 Writer: TypeAlias = Callable[..., None]
 """A function over a program, and over the algorithm's parameters."""
@@ -55,6 +59,7 @@ class Algorithm:
     stepwise: bool = False
     fifo: bool = False
     any_chunks: bool = False
+    of_node: bool = False
 
 
 ALGORITHMS: Registry[tuple[str, str], Algorithm] = Registry(
@@ -78,6 +83,7 @@ def algorithm(
     stepwise: bool = False,
     fifo: bool = False,
     any_chunks: bool = False,
+    of_node: bool = False,
 ) -> Callable[[Writer], Writer]:
     """Register a function as an algorithm of a collective.
 
@@ -105,6 +111,8 @@ def algorithm(
         fills a slot in each step.
     any_chunks : bool
         Whether it works with any number of chunks: a collective with ``chunks=`` may run it.
+    of_node : bool
+        Whether it has a chunk for each rank of a node, not for each rank.
 
     Returns
     -------
@@ -116,7 +124,19 @@ def algorithm(
     def register(write: Writer) -> Writer:
         text = summary or (write.__doc__ or "").strip().partition("\n")[0]
         ALGORITHMS[collective, name] = Algorithm(
-            collective, name, text, write, power_of_two, protocols, whole, stepwise, fifo, any_chunks
+            *(
+                collective,
+                name,
+                text,
+                write,
+                power_of_two,
+                protocols,
+                whole,
+                stepwise,
+                fifo,
+                any_chunks,
+                of_node,
+            )
         )
         return write
 
@@ -133,6 +153,10 @@ def algorithms(collective: str | None = None) -> list[Algorithm]:
     ]
 
 
+_AS_IN_ASTRASIM: Final = {"direct": "allpairs", "doublebinarytree": "double_tree"}
+"""Algorithms by ASTRA-sim's names, in small letters."""
+
+
 def find(collective: str, name: str) -> Algorithm:
     """Find an algorithm; the error for an unknown name lists similar ones."""
     collective_kind(collective)
@@ -140,7 +164,9 @@ def find(collective: str, name: str) -> Algorithm:
         return ALGORITHMS[collective, name]
     except KeyError:
         names = [known for kind, known in ALGORITHMS if kind == collective]
-        raise InputError(f"{collective} has no algorithm {name!r}", hint=near(name, names)) from None
+        same = _AS_IN_ASTRASIM.get(name.lower())
+        hint = f"ASTRA-sim's {name} is {same!r}" if same in names else near(name, names)
+        raise InputError(f"{collective} has no algorithm {name!r}", hint=hint) from None
 
 
 def _check_routed(name: str, *, routed: bool) -> None:
@@ -149,8 +175,19 @@ def _check_routed(name: str, *, routed: bool) -> None:
         raise InputError(
             f"a {name} depends on the experts of each token",
             where="collective",
-            hint=f"use astranb.collectives.{name}, or astranb run --collective {name} --tokens N",
+            hint=f"use astranb.collectives.{name}, or astranb run exchange {name} --tokens N",
         )
+
+
+def ranks_of(where: int | str | Path | Infra, shape: Shape | int | None = None) -> tuple[int, Shape | None]:
+    """Return the number of ranks of an infrastructure or as it is given, and how they are joined."""
+    if isinstance(where, int):
+        return where, Shape(shape) if isinstance(shape, int) else shape
+    if shape is not None:
+        hint = "leave the shape out, or give a number of ranks"
+        raise InputError("an infrastructure has its own shape", where="shape", hint=hint)
+    fabric = compile_fabric(resolve(where).expand())
+    return len(fabric.gpus), fabric.shape
 
 
 @dataclass(frozen=True)
@@ -184,6 +221,8 @@ class Collective:
         Whether its run ends with a time even where the result is wrong.
     contract : Contract, optional
         What a collective of one's own promises; ``size`` is 0 until the number of ranks is known.
+    named : bool
+        Whether the algorithm was given; by messages a library chooses one where it was not.
     """
 
     subject: ClassVar = "collective"
@@ -200,6 +239,7 @@ class Collective:
     chunks: int | None = None
     params: dict[str, ParameterValue] = field(default_factory=dict, hash=False)
     unchecked: bool = False
+    named: bool = True
 
     def __post_init__(self) -> None:
         """Check the collective; a saved simulation may hold anything."""
@@ -213,7 +253,9 @@ class Collective:
         if not isinstance(self.size, int) or self.size < (1 if self.contract is None else 0):
             raise InputError("size must be at least 1 B", where="size")
         if self.channels is not None and (not isinstance(self.channels, int) or self.channels < 1):
-            raise InputError(f"channels must be at least 1, got {self.channels!r:.80}", where="channels")
+            raise InputError(
+                f"channels must be a whole number of at least 1, got {self.channels!r:.80}", where="channels"
+            )
         chunk = self.chunk_bytes
         if chunk is not None and self.contract is not None:
             hint = "give the sizes in the contract"
@@ -272,11 +314,13 @@ class Collective:
         default = collective_kind(name).default
         chosen = algorithm if algorithm is not None else default
         if not chosen:
-            raise InputError(
-                f"a {name} collective has no algorithm of its own",
-                where="algorithm",
-                hint="give a file of an algorithm, or a function",
+            what = (
+                f"a {name} collective has no algorithm of its own"
+                if algorithm is None
+                else "the name is empty"
             )
+            hint = "give a file of an algorithm, or a function"
+            raise InputError(what, where="algorithm", hint=hint)
         check_protocol(protocol)
         chosen, values = unwrapped(chosen, params)
         check_values(values)
@@ -301,8 +345,9 @@ class Collective:
         elif callable(chosen):
             bind_parameters(chosen, values)
         return cls(
-            name, size_in_bytes, chosen, channels, root, protocol, chunk_bytes, chunks=chunks, params=values
-        )
+            name, size_in_bytes, chosen, channels, root, protocol, chunk_bytes, chunks=chunks, params=values,
+            named=algorithm is not None,
+        )  # fmt: skip
 
     @classmethod
     def _of_contract(
@@ -324,11 +369,15 @@ class Collective:
             raise InputError("does not apply to a contract", where="root", hint=hint)
         chosen: Any
         chosen, values = unwrapped(algorithm, params)
+        write = chosen
         if isinstance(chosen, str) and contract.base:
-            cls.of(contract.base, 1, chosen, protocol=protocol, params=values)  # an error if there is none
+            write = find(contract.base, chosen).write
         elif not callable(chosen):
             what = f"contract {contract.name!r} has no algorithm" + (f" {chosen!r:.80}" if chosen else "")
             raise InputError(what, where="algorithm", hint="give a function over a program")
+        contract, values = contract.given(values, write)
+        if isinstance(chosen, str):
+            cls.of(contract.base, 1, chosen, protocol=protocol, params=values)  # an error if it cannot be
         elif hasattr(chosen, "fitted"):  # a plan from a file
             size = contract.size(chosen.ranks) if hasattr(chosen, "ranks") else 0
             protocol = chosen.fitted(contract.name, size, protocol)
@@ -364,6 +413,11 @@ class Collective:
         layout = self.contract.on(ranks)
         return replace(self, size=layout.size, contract=layout)
 
+    def on_gpu(self, sms: int) -> Collective:
+        """Return it for GPUs of so many SMs; here it does not depend on them."""
+        del sms
+        return self
+
     def bus_factor(self, ranks: int) -> float | None:
         """Return the factor from algorithm to bus bandwidth; None for a contract that gives none.
 
@@ -393,20 +447,35 @@ class Collective:
         """Name of the algorithm or of its function."""
         return algorithm_name(self.algorithm)
 
-    def program(self, ranks: int, shape: Shape | int | None = None) -> Program:
-        """Build the program for a number of ranks.
+    def program(self, where: int | str | Path | Infra, shape: Shape | int | None = None) -> Program:
+        """Build the program for an infrastructure, or for a number of ranks in one node.
+
+        On an infrastructure the program knows nodes and links, also those that are down: NICs move what goes
+        between nodes, and ranks have distances and neighbours. A number of ranks has none of these.
 
         Parameters
         ----------
-        ranks : int
+        where : int, str, Path or Infra
+            A number of ranks; or an infrastructure, whose GPUs are the ranks: a blueprint's name, a file, or
+            an :class:`Infra`.
         shape : Shape or int, optional
-            How they are joined, or only how many consecutive ranks share a node; all ranks by default.
+            How a number of ranks is joined, or only how many consecutive ranks share a node; all by default.
 
         Raises
         ------
         InputError
-            The algorithm cannot run on this number of ranks, or the root is not one of them.
+            The algorithm cannot run on this number of ranks, or the root is not one of them; there is no such
+            infrastructure.
+
+        Examples
+        --------
+        >>> two_boxes = Collective.of("send_recv", "4 KiB", channels=1).program("single-tier:servers=2")
+        >>> print(two_boxes)
+        send_recv/put: 16 ranks in 2 nodes of 8; 16 thread blocks, 2 NICs
+        >>> print(Collective.of("send_recv", "4 KiB", channels=1).program(16))
+        send_recv/put: 16 ranks in one node; 16 thread blocks
         """
+        ranks, shape = ranks_of(where, shape)
         if isinstance(self.contract, Contract):
             return self.on_ranks(ranks).program(ranks, shape)
         layout = self.contract
@@ -434,9 +503,14 @@ class Collective:
                 f"root {self.root} is not a rank", where="root", hint=f"ranks are 0 to {ranks - 1}"
             )
         channels = self.channels or getattr(self.algorithm, "channels", None)  # a plan has its own
+        if channels is not None and channels > MOST_CHANNELS:
+            what = f"channels must be at most {MOST_CHANNELS}, got {channels:,}"
+            raise InputError(what, where="channels", hint="a GPU has fewer SMs")
         share = 1 if found and found.whole else ranks
         channels = channels or max(1, min(_MOST_CHANNELS, -(-self.size // (share * _BYTES_PER_CHANNEL))))
-        each = -(-self.size // (max(chunks) * channels))
+        width = ranks if shape is None else shape.per_node
+        most = width if found and found.of_node else max(chunks)
+        each = -(-self.size // (most * channels))
         cut = Cut()
         step = self.chunk_bytes or min(each, _STEP_BYTES) if found and found.stepwise else None
         if found and found.fifo:
@@ -457,7 +531,7 @@ class Collective:
             output_chunks=chunks[1],
             root=self.root,
             protocol=self.protocol,
-            shape=Shape(shape) if isinstance(shape, int) else shape,
+            shape=shape,
             size=self.size,
             cut=cut,
         )
@@ -466,6 +540,8 @@ class Collective:
             program.lines_per_sm = POSTED_LINES
         if self.chunks is not None:
             program.chunks(self.chunks)
+        elif found and found.of_node and program.input_chunks != width:
+            program.chunks(width)
         chosen: Any = found.write if found else self.algorithm
         write = chosen if hasattr(chosen, "fitted") else bind_parameters(chosen, self.params)
         for channel in range(channels):
@@ -473,12 +549,10 @@ class Collective:
             try:
                 with ALGORITHMS.running((name, str(self.algorithm))):
                     write(program)
-            except AstranbError:
-                raise
             except Exception as error:  # whatever a user's algorithm raises
-                raise InputError(
-                    f"{type(error).__name__}: {error}", where=f"algorithm {self.title}"
-                ) from error
+                if isinstance(error, AstranbError) and type(error) is not InputError:
+                    raise
+                raise failure(error, f"algorithm {self.title}") from error
         program.finish()
         if layout is not None:
             program.share_memory(layout)

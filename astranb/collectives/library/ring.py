@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from astranb.collectives.language import PROTOCOLS, Cut, Program
+from astranb.collectives.language import PROTOCOLS, Cut, Program, Rank
 
 from .registry import algorithm
 
@@ -38,13 +38,13 @@ def all_reduce_bidirectional_ring(p: Program) -> None:
     around(p, p.ring()[::-1], [range(1, 2)])
 
 
-def around(p: Program, ring: Sequence[int], rounds: Sequence[range]) -> None:
+def around(p: Program, ring: Sequence[Rank], rounds: Sequence[range]) -> None:
     """Reduce slices of all chunks around a ring, and then gather the sums around it.
 
     Parameters
     ----------
     p : Program
-    ring : sequence of int
+    ring : sequence of Rank
         All ranks in the order of the ring.
     rounds : sequence of range
         Slices of each chunk that go around the ring together.
@@ -53,16 +53,16 @@ def around(p: Program, ring: Sequence[int], rounds: Sequence[range]) -> None:
     --------
     >>> from astranb.collectives import Program
     >>> p = Program("ring", ranks=3, channels=1, input_chunks=3, output_chunks=3)
-    >>> around(p, [0, 2, 1], [range(1)])
+    >>> around(p, p.ring(2), [range(1)])
     >>> len(p.blocks)
     3
     """
     n, wires = p.ranks, p.connections()
     phases = [f"reduce-scatter {step}/{n - 1}" for step in range(1, n)]
     phases += [f"all-gather {min(step, n - 1)}/{n - 1}" for step in range(1, n + 1)]
-    for place, r in enumerate(ring):
-        left, right = wires[ring[place - 1], r], wires[r, ring[(place + 1) % n]]
-        block, inp, out = p.block(r), p.input(r), p.output(r)
+    for place, me in enumerate(ring):
+        left, right = wires[ring[place - 1], me], wires[me, ring[(place + 1) % n]]
+        block, inp, out = me.block(), me.input, me.output
         for of_round in rounds:
             for step, phase in enumerate(phases):
                 chunk = ring[(place - step) % n]
@@ -70,11 +70,11 @@ def around(p: Program, ring: Sequence[int], rounds: Sequence[range]) -> None:
                 for _ in p.slices(of_round):
                     got = [left.receive(block)] if step else []
                     if step < n - 1:
-                        right.send(block, *got, inp[chunk])
+                        right.send(block, [*got, inp[chunk]])
                     elif step == n - 1:
-                        right.send(block, *got, inp[chunk], also=(out[chunk],))
+                        right.send(block, [*got, inp[chunk]], also=out[chunk])
                     elif step < 2 * n - 2:
-                        right.send(block, *got, also=(out[chunk],))
+                        right.send(block, got, also=out[chunk])
                     else:
                         block.copy(got[0], out[chunk])
                     if step:
@@ -85,17 +85,17 @@ def around(p: Program, ring: Sequence[int], rounds: Sequence[range]) -> None:
 def all_gather_ring(p: Program) -> None:
     n, ring = p.ranks, p.ring()
     wires = p.connections()
-    for place, r in enumerate(ring):
-        left, right = wires[ring[place - 1], r], wires[r, ring[(place + 1) % n]]
-        block, out = p.block(r), p.output(r)
+    for place, me in enumerate(ring):
+        left, right = wires[ring[place - 1], me], wires[me, ring[(place + 1) % n]]
+        block, out = me.block(), me.output
         for of_round in p.rounds():
             for step in range(n):
                 chunk = ring[(place - step) % n]
                 block.phase(f"all-gather {min(step + 1, n - 1)}/{n - 1}")
                 for _ in p.slices(of_round):
-                    got = left.receive(block) if step else p.input(r)[0]
+                    got = left.receive(block) if step else me.input[0]
                     if step < n - 1:
-                        right.send(block, got, also=(out[chunk],))
+                        right.send(block, got, also=out[chunk])
                     else:
                         block.copy(got, out[chunk])
                     if step:
@@ -106,9 +106,9 @@ def all_gather_ring(p: Program) -> None:
 def reduce_scatter_ring(p: Program) -> None:
     n, ring = p.ranks, p.ring()
     wires = p.connections()
-    for place, r in enumerate(ring):
-        left, right = wires[ring[place - 1], r], wires[r, ring[(place + 1) % n]]
-        block, inp = p.block(r), p.input(r)
+    for place, me in enumerate(ring):
+        left, right = wires[ring[place - 1], me], wires[me, ring[(place + 1) % n]]
+        block, inp = me.block(), me.input
         for of_round in p.rounds():
             for step in range(n):
                 chunk = ring[(place - 1 - step) % n]
@@ -116,9 +116,9 @@ def reduce_scatter_ring(p: Program) -> None:
                 for _ in p.slices(of_round):
                     got = [left.receive(block)] if step else []
                     if step < n - 1:
-                        right.send(block, *got, inp[chunk])
+                        right.send(block, [*got, inp[chunk]])
                     else:
-                        block.reduce([*got, inp[chunk]], p.output(r)[0])
+                        block.reduce([*got, inp[chunk]], me.output[0])
                     if step:
                         left.free(block)
 
@@ -134,15 +134,15 @@ def reduce_scatter_ring(p: Program) -> None:
 def broadcast_ring(p: Program) -> None:
     n, ring = p.ranks, p.ring(p.root)
     wires = p.connections()
-    for place, r in enumerate(ring):
-        left, right = wires[ring[place - 1], r], wires[r, ring[(place + 1) % n]]
-        block, out = p.block(r), p.output(r)
+    for place, me in enumerate(ring):
+        left, right = wires[ring[place - 1], me], wires[me, ring[(place + 1) % n]]
+        block, out = me.block(), me.output
         for chunk in range(p.output_chunks):
             block.phase(f"chunk {chunk + 1}/{p.output_chunks}")
             for _ in p.slices():
-                got = left.receive(block) if place else p.input(r)[chunk]
+                got = left.receive(block) if place else me.input[chunk]
                 if place < n - 1:
-                    right.send(block, got, also=(out[chunk],))
+                    right.send(block, got, also=out[chunk])
                 else:
                     block.copy(got, out[chunk])
                 if place:
@@ -157,18 +157,18 @@ def broadcast_ring(p: Program) -> None:
     any_chunks=True,
 )
 def reduce_ring(p: Program) -> None:
-    n, ring = p.ranks, (*p.ring(p.root)[1:], p.root)
+    n, ring = p.ranks, p.ring(p.root)[1:] + p.ring(p.root)[:1]
     wires = p.connections()
-    for place, r in enumerate(ring):
-        left, right = wires[ring[place - 1], r], wires[r, ring[(place + 1) % n]]
-        block, inp = p.block(r), p.input(r)
+    for place, me in enumerate(ring):
+        left, right = wires[ring[place - 1], me], wires[me, ring[(place + 1) % n]]
+        block, inp = me.block(), me.input
         for chunk in range(p.output_chunks):
             block.phase(f"chunk {chunk + 1}/{p.output_chunks}")
             for _ in p.slices():
                 got = [left.receive(block)] if place else []
-                if r == p.root:
-                    block.reduce([*got, inp[chunk]], p.output(r)[chunk])
+                if me.number == p.root:
+                    block.reduce([*got, inp[chunk]], me.output[chunk])
                 else:
-                    right.send(block, *got, inp[chunk])
+                    right.send(block, [*got, inp[chunk]])
                 if place:
                     left.free(block)

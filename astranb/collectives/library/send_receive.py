@@ -54,11 +54,11 @@ def _send_and_receive(p: Program, to: Callable[[Rank], Sequence[Rank]], together
                 for block in blocks:
                     block.per_sm = 2 * together
                     block.phase("exchange")
-                there = _relay(p, me.number, you.number)
-                if there is not None:
-                    if there not in posted:
-                        posted[there] = p.nic(there, p.channel)
-                    sender.post_by(posted[there])
+                relay = _relay(p, me.number, you.number)
+                if relay is not None:
+                    if relay not in posted:
+                        posted[relay] = p.nic(relay, p.channel)
+                    sender.post_by(posted[relay])
                 pairs.append((number, me, you, wires[me, you], *blocks))
     for part in range(p.cut.of_channel):
         for channel, me, you, wire, sender, receiver in pairs:
@@ -76,8 +76,8 @@ def _relay(p: Program, sender: int, receiver: int) -> int | None:
     if not p.nics_move or sender // width == receiver // width:
         return None
     first = sender - sender % width
-    there = first + receiver % width
-    return there if p.ranks % width == 0 else sender
+    relay = first + receiver % width
+    return relay if p.ranks % width == 0 else sender
 
 
 @algorithm(

@@ -7,7 +7,8 @@ broadcast, reduction and scan", Parallel Computing 2009, laid out as NCCL does (
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TypeAlias
+from operator import index
+from typing import SupportsIndex, TypeAlias
 
 from astranb.collectives.language import PROTOCOLS, Block, Buffer, Connection, Program, Semaphore
 
@@ -19,7 +20,7 @@ Tree: TypeAlias = list[tuple[int, list[int]]]
 """For each rank its parent, -1 for the root, and its children."""
 
 
-def chain(ranks: Sequence[int]) -> Tree:
+def chain(ranks: Sequence[SupportsIndex]) -> Tree:
     """Return the tree in which each of the ranks has the next one as its only child.
 
     Examples
@@ -27,9 +28,9 @@ def chain(ranks: Sequence[int]) -> Tree:
     >>> chain([1, 0, 2])
     [(1, [2]), (-1, [0]), (0, [])]
     """
-    tree: Tree = [(-1, [])] * len(ranks)
-    for place, rank in enumerate(ranks):
-        tree[rank] = (ranks[place - 1] if place else -1, list(ranks[place + 1 : place + 2]))
+    numbers, tree = [*map(index, ranks)], [(-1, list[int]())] * len(ranks)
+    for place, rank in enumerate(numbers):
+        tree[rank] = (numbers[place - 1] if place else -1, numbers[place + 1 : place + 2])
     return tree
 
 
@@ -247,7 +248,7 @@ def _pass_on(
             parts += [inp[chunks]] if inp else []
             also = (out[chunks],) if out else ()
             if targets:
-                targets[0].send(block, *parts, also=also, others=targets[1:])
+                targets[0].send(block, parts, also=also, others=targets[1:])
             else:
                 block.reduce(parts, *also)
             for wire in sources:
@@ -260,7 +261,7 @@ def _tree(p: Program) -> Tree:
     A tree is one of all ranks within a node. Over nodes it joins the first ranks of their chains, so that
     a channel uses one NIC of each.
     """
-    chains, which = p.chains(), 2 * p.channel // p.channels
+    chains, which = [[*map(index, one)] for one in p.chains()], 2 * p.channel // p.channels
     if len(chains) == 1:
         return double_tree(p.ranks)[which]
     found: Tree = [(-1, [])] * p.ranks
@@ -287,9 +288,9 @@ def double_tree(ranks: int) -> tuple[Tree, Tree]:
     """
     first = [_node(rank, ranks) for rank in range(ranks)]
 
-    def moved(there: int) -> int:
+    def moved(position: int) -> int:
         # The second tree mirrors the first one, or shifts it where the number of ranks is odd.
-        return ranks - 1 - there if ranks % 2 == 0 else (there + 1) % ranks
+        return ranks - 1 - position if ranks % 2 == 0 else (position + 1) % ranks
 
     second: Tree = [(-1, [])] * ranks
     for rank, (parent, children) in enumerate(first):

@@ -158,9 +158,9 @@ def moves_behind(c: ProgramColumns) -> np.ndarray:
         of_block = np.searchsorted(moves, c.first_op[c.block[signals]])
         last = np.searchsorted(moves, signals)
         first = np.maximum(of_block, last - c.behind[signals])
-        there = first < last
-        back[signals[there]] = signals[there] - moves[first[there]]
-        back[signals[~there]] = 0
+        has_moves = first < last
+        back[signals[has_moves]] = signals[has_moves] - moves[first[has_moves]]
+        back[signals[~has_moves]] = 0
     return back
 
 
@@ -191,8 +191,8 @@ def _before(c: ProgramColumns, chunk_of: np.ndarray, is_source: np.ndarray) -> t
     for row, accesses, asks in ((0, ~source, None), (1, source, ~source)):
         last = np.maximum.accumulate(np.where(accesses, np.arange(total), -1))
         before = np.where(begin > 0, last[begin - 1], -1)
-        there = before >= group
+        inside = before >= group
         if asks is not None:
-            there &= asks
-        np.maximum.at(found[row], op[there], op[before[there]])
+            inside &= asks
+        np.maximum.at(found[row], op[inside], op[before[inside]])
     return found[0].tolist(), found[1].tolist()

@@ -174,7 +174,7 @@ def lower(
     if program.layout is not None:
         buffer, index = program.layout.placed(c.rank, c.buffer, c.index)
         c = replace(c, buffer=buffer, index=index)
-    part, whole = _PACKET_DATA.get(program.protocol, _PACKET_DATA["LL"])
+    part, whole = (1, 1) if program.poisoned else _PACKET_DATA.get(program.protocol, _PACKET_DATA["LL"])
     packet_bytes = line_bytes * part // whole
     slices, slice_of, lines, flags = _slices(
         program, c, Extents(program, kind, size, line_bytes), packet_bytes
@@ -233,7 +233,9 @@ def lower(
 
 
 def check_packets(program: Program, block: Block, op: Operation) -> None:
-    """Check that no switch adds packets: their flags would be summed too."""
+    """Check that no switch adds packets: their flags would be summed too. What is poisoned has no flags."""
+    if program.poisoned and all(chunk.buffer != "packets" for chunk in op.sources):
+        return
     if op.in_switch & SWITCH_READS and any(chunk.buffer == "packets" for chunk in (*op.sources, *op.targets)):
         raise ProgramError(
             "cannot be simulated: packets that a switch adds",

@@ -18,6 +18,7 @@ from astranb.collectives.lowering import Lowered
 from astranb.core.arrays import reduce_at
 from astranb.core.errors import WrongResult
 from astranb.core.jit import Records
+from astranb.core.plural import plural
 from astranb.gpu.tables import INITIAL, MOVE, UNWRITTEN
 
 __all__ = [
@@ -214,9 +215,9 @@ def promise(program: Lowered, kind: str, root: int, slices: Records) -> Promise:
 
 def _of_layout(layout: ChunkLayout, slices: Records) -> Promise:
     """Return what a layout promises: for each of its outputs, in the memory where it is."""
-    there = np.flatnonzero((slices["buffer"] < 2) & (slices["lines"] > 0))
-    rank, buffer, index = (slices[n][there].astype(np.int64) for n in ("gpu", "buffer", "chunk"))
-    output = np.full(len(there), -1, np.int64)
+    rows = np.flatnonzero((slices["buffer"] < 2) & (slices["lines"] > 0))
+    rank, buffer, index = (slices[n][rows].astype(np.int64) for n in ("gpu", "buffer", "chunk"))
+    output = np.full(len(rows), -1, np.int64)
     own = buffer == 1
     output[own] = layout.find("output", rank[own], index[own])
     sharing = np.flatnonzero(layout.places >= 0)
@@ -225,7 +226,7 @@ def _of_layout(layout: ChunkLayout, slices: Records) -> Promise:
         within[layout.places[sharing]] = sharing
         output[~own] = within[layout.find("input", rank[~own], index[~own])]
     found = np.flatnonzero(output >= 0)
-    return Promise(there[found], layout.times[output[found]], layout.output_item[output[found]])
+    return Promise(rows[found], layout.times[output[found]], layout.output_item[output[found]])
 
 
 def check(program: Lowered, kind: str, root: int, ops: Records, operands: Records, slices: Records) -> None:
@@ -251,7 +252,7 @@ def check(program: Lowered, kind: str, root: int, ops: Records, operands: Record
     buffer = BUFFERS[bad[0].buffer]
     raise WrongResult(
         f"{program.name}: wrong result on rank {bad[0].gpu}, {buffer} chunk {bad[0].chunk}{channel}: {text}"
-        + (f" (and {chunks - 1} more chunks)" if chunks > 1 else "")
+        + (f" (and {plural(chunks - 1, 'more chunk')})" if chunks > 1 else "")
     )
 
 
@@ -289,8 +290,8 @@ def _contribution_text(
     missing = [
         layout.name(wanted_chunk, k) for k in np.flatnonzero((wanted > 0) & ((times == 0) | other)).tolist()
     ]
-    there = chunk if other else wanted_chunk
-    extra = [layout.name(there, k) for k in np.flatnonzero((times > 0) & ((wanted == 0) | other)).tolist()]
+    held = chunk if other else wanted_chunk
+    extra = [layout.name(held, k) for k in np.flatnonzero((times > 0) & ((wanted == 0) | other)).tolist()]
     if missing:
         found.append(f"{', '.join(missing)} is missing")
     if not other:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from astranb.collectives.language import Block, Program, SourceLine, block_numbers
 from astranb.core.colours import OKABE_ITO
 from astranb.core.display import Displayed
+from astranb.core.plural import plural
 from astranb.core.svg import Path, Shape, SvgBox, Text, document
 
 __all__ = ["KINDS", "Faults", "Flaw", "Namer", "draw_waits"]
@@ -48,8 +49,8 @@ class Flaw(Displayed):
     count: int = 1
 
     def __str__(self) -> str:
-        """One line for a person."""
-        return self.message
+        """Return the message, and below it each source line with its place."""
+        return "\n    ".join([self.message, *map(str, self.lines)])
 
 
 KINDS = (
@@ -150,7 +151,7 @@ class Faults:
         if rest:
             which = ", ".join(f"{kind} {rest[kind]:,}" for kind in KINDS if kind in rest)
             count = sum(rest.values())
-            flaws.append(self.namer.flaw("more", f"and {count:,} more faults: {which}", count=count))
+            flaws.append(self.namer.flaw("more", f"and {plural(count, 'more fault')}: {which}", count=count))
         return flaws + self._warnings[: self._most]
 
 

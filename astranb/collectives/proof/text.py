@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from astranb.collectives.language import (
@@ -17,13 +18,16 @@ from astranb.collectives.language import (
     check_values,
     compiled,
     line_of,
+    nearest_name,
     text_name,
 )
 from astranb.collectives.library import Collective
 from astranb.core.deadline import OutOfTime, within
 from astranb.core.errors import InputError
+from astranb.infragraph import Infra
+from astranb.net import Shape
 
-from .verify import verify
+from .verify import slots_of, verify
 
 __all__ = ["Problem", "check_text"]
 
@@ -71,12 +75,12 @@ def check_text(
     text: str,
     *,
     collective: str | Contract = "all_reduce",
-    ranks: int = 8,
+    ranks: int | str | Path | Infra = 8,
     size: int | str | None = "64 KiB",
     channels: int | None = None,
     root: int = 0,
     protocol: str = "Simple",
-    per_node: int | None = None,
+    shape: Shape | int | None = None,
     name: str = "program",
     seconds: float = _SECONDS,
     params: Mapping[str, ParameterValue] | None = None,
@@ -95,10 +99,10 @@ def check_text(
     text : str
     collective, size, channels, root, protocol
         As for :meth:`Collective.of`; a :class:`Contract` has a size of its own.
-    ranks : int
-        The number of ranks to check it for.
-    per_node : int, optional
-        Consecutive ranks that share a node.
+    ranks : int or str or Path or Infra
+        The number of ranks to check it for; or the infrastructure whose GPUs, nodes and links it is for.
+    shape : Shape or int, optional
+        How a number of ranks are joined, or only how many consecutive ranks share a node.
     name : str
         The algorithm's name.
     seconds : float
@@ -149,8 +153,13 @@ def check_text(
     def look() -> list[Problem]:
         nonlocal first
         write, first = compiled(text, file, name, names)
-        program = _written(wanted, write, values, ranks, per_node)
-        faults = verify(program, wanted.name, root=root, most=_MOST_FAULTS)
+        work, own = wanted, values
+        if isinstance(collective, Contract):
+            made, own = collective.given(values, write)
+            work = replace(wanted, contract=made, name=made.name)
+        program = _written(work, write, own, ranks, shape)
+        slots = None if isinstance(ranks, int) else slots_of(ranks)
+        faults = verify(program, work.name, root=root, slots=slots, most=_MOST_FAULTS)
         prefix = f"{program.name}: "
         return [
             Problem(lines[0], 1, fault.severity, fault.message.removeprefix(prefix), also=tuple(lines[1:]))
@@ -174,8 +183,8 @@ def _written(
     wanted: Collective,
     write: Callable[..., None],
     values: Mapping[str, ParameterValue],
-    ranks: int,
-    per_node: int | None,
+    ranks: int | str | Path | Infra,
+    shape: Shape | int | None,
 ) -> Program:
     """Build the program of a text; raise an error when it grows too large."""
     bound = bind_parameters(write, values)
@@ -185,7 +194,7 @@ def _written(
         bound(program)
 
     bounded.__name__ = write.__name__
-    program = replace(wanted, algorithm=bounded).program(ranks, per_node)
+    program = replace(wanted, algorithm=bounded).program(ranks, shape)
     if not program.blocks:
         raise InputError("the program adds no thread block", hint="block = p.block(0), or me.block()")
     return program
@@ -204,11 +213,11 @@ def _problem(error: BaseException, file: str, first: int) -> Problem:
         if isinstance(cause, ProgramError) and cause.line is not None and cause.line.file == file:
             line = cause.line.number
         return Problem(line or first, 1, "error", " ".join(cause.what.split()), cause.hint)
-    words = " ".join(f"{type(cause).__name__}: {cause}".split())
-    hint = ""
+    message = " ".join(f"{type(cause).__name__}: {cause}".split())
+    hint = nearest_name(cause)
     if isinstance(cause, NameError) and cause.name in FORBIDDEN:
         hint = "a program cannot use files or input: it is run while it is typed"
-    return Problem(line or first, 1, "error", words, hint)
+    return Problem(line or first, 1, "error", message, hint)
 
 
 def _merged(found: list[Problem]) -> list[Problem]:

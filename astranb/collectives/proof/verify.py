@@ -35,9 +35,9 @@ from astranb.collectives.language import (
 from astranb.collectives.library import Collective
 from astranb.collectives.lowering import Extents, check_packets
 from astranb.core.errors import InputError
+from astranb.core.plural import plural
 from astranb.gpu import named_gpus, preset
 from astranb.infragraph import Infra, resolve
-from astranb.net import compile_fabric
 
 from .accesses import Accesses
 from .alike import one_of_each
@@ -55,7 +55,7 @@ _READING = "it is right where every relaxed signal waits for the stores before i
 
 def verify(
     program: Program | Collective,
-    kind: str | Infra | Path,
+    kind: str | int | Infra | Path | None = None,
     *,
     root: int = 0,
     slots: tuple[int, int] | None = None,
@@ -68,9 +68,9 @@ def verify(
     program : Program or Collective
         As ``Collective.program(ranks)`` returns it; or a collective, whose program is made for the
         infrastructure's ranks, nodes and links, and verified for what its GPUs hold at once.
-    kind : str or Infra or Path
-        The collective that the program implements; or the infrastructure of a collective: a blueprint's
-        name, a file, or an :class:`Infra`.
+    kind : str, int, Infra or Path
+        The collective that the program implements; or where a collective runs: on an infrastructure, as a
+        blueprint's name, a file, or an :class:`Infra`; or on a number of ranks in one box.
     root : int
         The root of a rooted collective; a :class:`Collective` has its own.
     slots : tuple of (int, int), optional
@@ -88,7 +88,7 @@ def verify(
     Examples
     --------
     >>> from astranb.collectives import Collective
-    >>> verify(Collective.of("all_reduce", 4096, "ring").program(4), "all_reduce")
+    >>> verify(Collective.of("all_reduce", 4096, "ring"), 4)
     []
     >>> verify(Collective.of("all_reduce", 4096, "hierarchical"), "single-tier:servers=2")
     []
@@ -117,17 +117,30 @@ class Proof:
 
 def prove(
     program: Program | Collective,
-    kind: str | Infra | Path,
+    kind: str | int | Infra | Path | None = None,
     *,
     root: int = 0,
     slots: tuple[int, int] | None = None,
     most: int = 20,
 ) -> Proof:
     """Find faults, and how often results are rounded; parameters as for :func:`verify`."""
+    if kind is None or not isinstance(program, Collective | Program):
+        known = isinstance(program, Collective | Program)
+        what = (
+            "on which machine is not given"
+            if known
+            else f"neither a collective nor a program: {program!r:.60}"
+        )
+        hint = "write verify(anb.all_gather('16 KiB', algorithm), 'ring:gpus=4')"
+        raise InputError(what, where="verify", hint=hint)
     if isinstance(program, Collective):
         one, root = program, program.root
-        program, held = program_on(one, kind)
-        kind, slots = one.name, slots or held
+        if isinstance(kind, int):
+            program = one.program(kind)
+        else:
+            program, held = program_on(one, kind)
+            slots = slots or held
+        kind = one.name
     elif not isinstance(kind, str):
         raise InputError("a program is of a collective", where="kind", hint="give its name, or a Collective")
     held_at_once = Slots(*slots) if slots else None
@@ -161,10 +174,12 @@ def program_on(collective: Collective, infra: str | Infra | Path) -> tuple[Progr
         There is no such infrastructure, or the algorithm cannot run on it.
     """
     found = resolve(infra)
-    fabric = compile_fabric(found.expand())
-    held = [preset(name).slots for name in dict.fromkeys(named_gpus(found)[0])]
-    program = collective.program(len(fabric.gpus), fabric.shape)
-    return program, min(held)
+    return collective.program(found), slots_of(found)
+
+
+def slots_of(infra: str | Infra | Path) -> tuple[int, int]:
+    """Return the thread blocks and copy engines at once of the GPU that holds the fewest."""
+    return min(preset(name).slots for name in dict.fromkeys(named_gpus(resolve(infra))[0]))
 
 
 class _Proof:
@@ -383,8 +398,8 @@ class _Proof:
                     if n not in self.memory.packets or first.setdefault(n, (b, i)) == (b, i):
                         continue
                     before, chunk = first[n], self.memory.chunks[n]
-                    there = run.blocks[before[0]].operations[before[1]]
-                    forwarded = block.operations[i].in_switch or there.in_switch
+                    writer = run.blocks[before[0]].operations[before[1]]
+                    forwarded = block.operations[i].in_switch or writer.in_switch
                     if (
                         forwarded
                         and before in stored
@@ -555,7 +570,7 @@ class _Proof:
         if not wrong:
             return
         cell, text = wrong[0]
-        more = f" (and {len(wrong) - 1} more slices)" if len(wrong) > 1 else ""
+        more = f" (and {plural(len(wrong) - 1, 'more slice')})" if len(wrong) > 1 else ""
         of_channel = f", channel {cell.channel}" if program.width > 1 else ""
         message = f"wrong result on rank {cell.rank}, output chunk {cell.index}{of_channel}: {text}{more}"
         self.add("result", message, *writers[:20])

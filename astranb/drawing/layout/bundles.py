@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from astranb.core.plural import plural
 from astranb.net import Fabric
 
 from .parts import Layout
@@ -32,18 +33,18 @@ def bundle_name(fabric: Fabric, layout: Layout, number: int) -> str:
 
 def describe(layout: Layout) -> str:
     """Describe what is drawn and what is left out."""
-    words = [*layout.shapes]
+    notes = [*layout.shapes]
     gpus = sum(box.count for box in layout.boxes if box.rank >= 0 and box.kind != "tier")
     total, hot = len(layout.bundles), layout.detail.hot
     if layout.focus:
-        words.insert(0, f"only {layout.focus} and what it is joined with")
+        notes.insert(0, f"only {layout.focus} and what it is joined with")
     elif layout.detail.level == "aggregates":
-        words.append("too many to draw one by one: a tile is an instance, a band is a tier")
+        notes.append("too many to draw one by one: a tile is an instance, a band is a tier")
     else:
         if layout.detail.level == "collapsed":
-            words.append(f"{gpus:,} GPUs: each instance is one box")
+            notes.append(f"{plural(gpus, 'GPU')}: each instance is one box")
         elif hot and total > hot:
-            words.append(f"{gpus:,} GPUs")
+            notes.append(plural(gpus, "GPU"))
         if hot and total > hot:
-            words.append(f"of many lines in flight those on the {hot} hottest of {total:,} links are drawn")
-    return " · ".join(words)
+            notes.append(f"of many lines in flight those on the {hot} hottest of {total:,} links are drawn")
+    return " · ".join(notes)

@@ -142,9 +142,9 @@ def _around(item: int, size: tuple[int, ...], wraps: tuple[bool, ...]) -> set[in
     found, step = set(), 1
     for side, wrap in zip(reversed(size), reversed(wraps), strict=True):
         here = item // step % side
-        for there in (here - 1, here + 1):
-            if wrap or 0 <= there < side:
-                found.add(item + (there % side - here) * step)
+        for neighbour in (here - 1, here + 1):
+            if wrap or 0 <= neighbour < side:
+                found.add(item + (neighbour % side - here) * step)
         step *= side
     return found
 

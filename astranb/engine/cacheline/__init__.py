@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .faults import is_down as is_down
     from .faults import waiting_at as waiting_at
     from .inputs import CacheLineInputs as CacheLineInputs
+    from .kernels_beside import beside as beside
     from .lost_time import LOSSES as LOSSES
     from .lost_time import lost_times as lost_times
     from .memory import BufferContent as BufferContent

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from astranb.core.data_frames import frame
 from astranb.core.errors import InputError, near
 from astranb.core.units import format_time
 
@@ -59,24 +60,24 @@ class Aggregate:
     links: list[Row] = field(repr=False)
     phases: list[Row] = field(repr=False)
 
-    def to_dataframe(self, what: str = "states") -> pd.DataFrame:
+    def to_dataframe(self, what: str = "states", *, time: str | None = None) -> pd.DataFrame:
         """Return a table as a pandas frame.
 
         Parameters
         ----------
         what : str
             ``states``, ``classes``, ``links`` or ``phases``.
+        time : str, optional
+            Unit of all times: ``ps`` (by default), ``ns``, ``us``, ``ms`` or ``s``.
 
         Raises
         ------
         InputError
-            There is no such table.
+            There is no such table, or no such unit.
         """
-        import pandas as pd
-
         if what not in (known := ("states", "classes", "links", "phases")):
             raise InputError(f"unknown table {what!r}", where="to_dataframe", hint=near(what, known))
-        return pd.DataFrame(getattr(self, what))
+        return frame(getattr(self, what), time)
 
     def shares(self) -> dict[str, float]:
         """Fractions of the time of all SMs in use, by state; ``idle`` included, they add up to 1."""
@@ -194,7 +195,7 @@ def link_types(fabric: Fabric) -> tuple[list[str], np.ndarray]:
 
 
 def phase_times(engine: CacheLineState) -> tuple[np.ndarray, np.ndarray]:
-    """When each phase began and ended on each GPU.
+    """Return start and end of each phase on each GPU.
 
     Returns
     -------

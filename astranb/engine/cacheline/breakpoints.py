@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -9,12 +11,13 @@ import numpy as np
 from astranb.core.errors import InputError, near
 from astranb.engine.breakpoints import Breakpoint, ConditionField, unknown_kind
 from astranb.gpu.tables import EVENT_KINDS
+from astranb.infragraph import spelled
 from astranb.net import CLASSES, Fabric
 
 from .loop import RAW
 from .machine import CacheLineMachine
 from .matching import CONDITION, POINT
-from .paths import FIELDS, TABLES, MachinePart, resolve
+from .paths import FIELDS, TABLES, MachinePart, resolve, resolve_all
 
 __all__ = ["ANY", "find", "on_event"]
 
@@ -34,7 +37,7 @@ def on_event(kind: str | None, path: str | None, fabric: Fabric, machine: CacheL
     kind : str or None
         One of ``launch, issue, hop, l2, hbm, return``; any where None.
     path : str or None
-        Any object but a line under way; any where None.
+        Any object but a line under way, or all that a name with a ``*`` stands for; any where None.
 
     Raises
     ------
@@ -45,14 +48,17 @@ def on_event(kind: str | None, path: str | None, fabric: Fabric, machine: CacheL
     row = {**ANY, "event": EVENT_KINDS.index(kind) if kind else -1, "owner": -1}
     if path is None:
         return Breakpoint(str(kind), rows=[row])
-    place = resolve(path, fabric, machine)
+    places = resolve_all(path, fabric, machine) if "*" in path else [resolve(path, fabric, machine)]
+    place = places[0]
     only = _ONLY.get(place.kind)
     if only and kind not in (None, only):
         raise InputError(f"{place.path} has no {kind} events", where="break_on", hint=f"it has {only} events")
     if only:
         row["event"] = EVENT_KINDS.index(only)
-    rows = [row | one for one in _matches(place, fabric)]
-    return Breakpoint(f"{kind or 'any event'} on {place.path}", rows=rows, object=place.path)
+    rows = [row | match for one in places for match in _matches(one, fabric)]
+    one = len(places) == 1
+    name = place.path if one else spelled(path)
+    return Breakpoint(f"{kind or 'any event'} on {name}", rows=rows, object=name if one else "")
 
 
 def _matches(place: MachinePart, fabric: Fabric) -> list[dict[str, int]]:
@@ -74,8 +80,10 @@ def _matches(place: MachinePart, fabric: Fabric) -> list[dict[str, int]]:
     return [{column: place.row}]
 
 
-def find(text: str, fabric: Fabric, machine: CacheLineMachine) -> ConditionField:
+def find(text: str, fabric: Fabric, machine: CacheLineMachine, phases: Sequence[str]) -> ConditionField:
     """Find the field that ``<path>.<field>`` names.
+
+    The path is that of one object or of all that a name with a ``*`` stands for, or ``phase[NAME]``.
 
     Raises
     ------
@@ -84,12 +92,26 @@ def find(text: str, fabric: Fabric, machine: CacheLineMachine) -> ConditionField
     """
     path, dot, name = text.strip().rpartition(".")
     if not dot:
-        raise InputError(f"{text!r} is not <path>.<field>", hint="for example gpu[3].sm.0.waiting")
+        raise InputError(f"{text!r:.80} is not <path>.<field>", hint="for example gpu[3].sm.0.waiting")
     if name not in _KNOWN:
-        raise InputError(f"{path!r} has no field {name!r}", hint=near(name, sorted(_KNOWN)))
-    place = resolve(path, fabric, machine)
-    names = FIELDS.get(place.kind, ())
-    if name not in names:
-        hint = near(name, names) if names else "links, ports, buffers, GPUs and their parts have fields"
-        raise InputError(f"a {place.kind} has no field {name!r}", where=path, hint=hint)
-    return ConditionField(place.path, RAW.index(TABLES[place.kind]), place.rows, name, name)
+        raise InputError(f"{path!r:.80} has no field {name!r:.40}", hint=near(name, sorted(_KNOWN)))
+    phase = re.fullmatch(r"phase\[(.+)\]", path)
+    places = [_phase(phase[1].strip(), phases)] if phase else resolve_all(path, fabric, machine)
+    for place in places:
+        names = FIELDS.get(place.kind, ())
+        if name not in names:
+            owners = "links, ports, buffers, phases, GPUs and their parts have fields"
+            hint = near(name, names) if names else owners
+            raise InputError(f"no field {name!r}", where=place.path, hint=hint)
+    rows = [row for place in places for row in place.rows]
+    full = places[0].path if len(places) == 1 else spelled(path)
+    return ConditionField(full, RAW.index(TABLES[places[0].kind]), rows, name, name)
+
+
+def _phase(name: str, phases: Sequence[str]) -> MachinePart:
+    """Find a phase of the program by its name, or by its number."""
+    numbered = re.fullmatch(r"\d{1,9}", name) is not None and int(name) < len(phases)
+    if name not in phases and not numbered:
+        raise InputError(f"unknown phase {name!r:.80}", where="condition", hint=near(name, phases))
+    row = phases.index(name) if name in phases else int(name)
+    return MachinePart("phase", (row,), f"phase[{phases[row]}]")

@@ -35,7 +35,7 @@ def buffers(engine: CacheLineState, most: int) -> dict[str, Any]:
 
 
 _Part = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
-"""Where (:func:`_path`), taken, capacity (0: unlimited), waiting, time until it is empty."""
+"""Place (:func:`_path`), bytes taken, capacity (0: unlimited), waiting, time until it is empty."""
 _LINK, _L2, _HBM = 0, 1, 2
 _OF = 2**40  # numbers of one kind
 

@@ -45,7 +45,7 @@ __all__ = [
     "recording_tables",
 ]
 
-_BREAKS = 64
+_BREAKS = 1024
 _MOST_LATENCY_PS = 10**12  # a thread block that waits polls each microsecond or so
 _MOST_GPUS = 65_535  # a request names them in 16 bits
 _UNLIMITED = 2**40
@@ -116,7 +116,7 @@ def lower_for(
             hint="reduce the size",
         )
     program = lower(
-        collective.program(len(presets), fabric.shape),
+        collective.on_gpu(first.sms).program(len(presets), fabric.shape),
         kind=collective.name,
         size=collective.size,
         tiled=partial(tile_of, gpu=first),
@@ -178,11 +178,14 @@ def launches_ps(presets: Sequence[Preset], launch: str) -> list[int]:
     InputError
         There is no such launch.
     """
-    name, _, more = (part.strip() for part in launch.partition("+"))
-    if name[:1].isdigit() and not more:
+    name, plus, more = (part.strip() for part in launch.partition("+"))
+    if name[:1].isdigit() and not plus:
         name, more = "none", name
     if name not in LAUNCHES:
         raise InputError(f"unknown launch {launch!r:.80}", where="launch", hint=near(name, LAUNCHES))
+    if plus and not more:
+        what = f"{launch!r:.80} has no time after +"
+        raise InputError(what, where="launch", hint="write it as 'stream + 6.6 us'")
     costs_ps = {"none": [0] * len(presets)}
     costs_ps |= {"graph": [p.graph_ps for p in presets], "stream": [p.launch_ps for p in presets]}
     extra_ps = time_ps(more, where="launch") if more else 0
@@ -403,7 +406,7 @@ def _width(presets: Sequence[Preset], program: Lowered) -> tuple[np.ndarray, np.
 def _requests(plan: MachinePlan) -> int:
     """Requests that can be under way: at most the slots of the SMs and engines that have blocks.
 
-    A switch makes one of each GPU out of one. A load that waits to be tried again has given
+    A switch makes one for each of its GPUs out of one. A load that waits to be tried again has given
     its slot back, but not its row: each warp can have as many as its lines have sources.
     """
     ops = plan.program.ops
@@ -415,9 +418,13 @@ def _requests(plan: MachinePlan) -> int:
     # No more than a GPU ever makes: a line of each operand, and each signal or wait.
     reads, writes = ((ops["in_switch"] & bit) > 0 for bit in (t.SWITCH_READS, t.SWITCH_WRITES))
     made = ops["lines"] * (np.where(reads, 1, ops["sources"]) + np.where(writes, 1, ops["targets"])) + 1
-    multiplied = ops["lines"] * (reads.astype(np.int64) + writes)
+    made_by_switch = ops["lines"] * (reads.astype(np.int64) + writes)
+    # Of a block, loads have a place in its warps each; stores have those of its SM.
+    multiplied = np.where(np.bincount(ops["block"], reads, len(sources)) > 0, warps * unroll, 0)
+    multiplied[ops["block"][writes]] = np.iinfo(np.int64).max
+    copies = int(np.maximum(reads * ops["sources"], writes * ops["targets"]).max(initial=0))
     owner = plan.program.blocks["gpu"][ops["block"]]
-    ever, ever_multiplied = (np.bincount(owner, each, len(plan.presets)) for each in (made, multiplied))
+    ever, ever_multiplied = (np.bincount(owner, each, len(plan.presets)) for each in (made, made_by_switch))
     staged = _staged(plan)
     posts = np.bincount(ops["block"][(ops["kind"] == t.NOTIFY) & (ops["before"] > 0)], minlength=len(sources))
     total += int(np.minimum(posts, t.POSTED).sum())
@@ -429,7 +436,8 @@ def _requests(plan: MachinePlan) -> int:
         slots += preset.nic_outstanding * min(preset.nics, pairs) + 2 * pairs
         slots += int(staged[rank]) * preset.sms
         total += min(slots, int(ever[rank]))
-        total += min(slots, int(ever_multiplied[rank])) * plan.program.ranks
+        in_switch = np.minimum(multiplied[plan.program.blocks["gpu"] == rank], preset.max_outstanding)
+        total += min(slots, int(in_switch.sum()), int(ever_multiplied[rank])) * copies
     return total
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from astranb.chakra import IssueQueue, Lists
 from astranb.collectives import Collective, JoinedOperation, Program
 from astranb.core.errors import InputError
+from astranb.core.plural import plural
 from astranb.core.units import format_bytes
 from astranb.net import Shape
 from astranb.workload.astrasim2 import (
@@ -179,8 +180,8 @@ class Calls:
         for rank in ranks:
             if given[rank] != given[first]:
                 (a, size, own), (b, other, its) = given[first], given[rank]
-                here, there = f"rank {first}", f"{format_bytes(other)} on rank {rank}"
-                what = f"{a} of {format_bytes(size)} on {here} meets {b} of {there}"
+                here, peer_part = f"rank {first}", f"{format_bytes(other)} on rank {rank}"
+                what = f"{a} of {format_bytes(size)} on {here} meets {b} of {peer_part}"
                 if (a, size) == (b, other):
                     what = f"{a} with root {ranks[own]} on {here} meets root {ranks[its]} on rank {rank}"
                 raise InputError(what, where=self._title, hint="give both the same")
@@ -219,7 +220,7 @@ class Calls:
         for (source, target, tag, size), (sent, received) in halves.items():
             if len(sent) != len(received):
                 what = (
-                    f"{prefix}rank {source} sends {len(sent)} messages of {format_bytes(size)} "
+                    f"{prefix}rank {source} sends {plural(len(sent), 'message')} of {format_bytes(size)} "
                     f"with tag {tag} to rank {target}, which receives {len(received)}"
                 )
                 raise InputError(what, where=self._title, hint="match each send with a receive")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,12 +15,13 @@ from astranb.core.errors import InputError, near
 from astranb.core.jit import Records
 from astranb.core.state import allocate
 
+from .paths import resolve
 from .state import CacheLineState
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["CELL", "Contributions", "contributions", "roundings", "slice_contents", "sums"]
+__all__ = ["CELL", "Contributions", "contributions", "holds", "roundings", "slice_contents", "sums"]
 
 _MOST_NAMED = 8  # ranks in a sum that are named one by one
 
@@ -105,6 +107,27 @@ class Contributions:
                 "kept": rows["kept"].astype(bool),
             }
         )
+
+
+def holds(engine: CacheLineState, name: str) -> list[Any]:
+    """Return the ranks whose data each chunk of a buffer holds now, each as often as it is in it."""
+    match = re.fullmatch(rf"(.+?)\.({'|'.join(BUFFERS)})(?:\[(\d{{1,9}})\])?", name.strip())
+    if match is None:
+        hint = f"write gpu[0].output, or gpu[0].output[3]; buffers are {', '.join(BUFFERS)}"
+        raise InputError(f"{name!r:.80} is not a buffer", where="holds", hint=hint)
+    place = resolve(match[1], engine.fabric, engine.machine)
+    if place.kind != "gpu":
+        raise InputError(f"{place.path} is not a GPU", where="holds", hint="write gpu[0].output")
+    found = contributions(engine, match[2])
+    mine = np.flatnonzero(found.cells["rank"] == place.row)
+    ranks = [np.repeat(np.arange(found.least.shape[1]), found.least[cell]).tolist() for cell in mine]
+    if match[3] is None:
+        return ranks
+    chunks = found.cells["chunk"][mine].tolist()
+    if int(match[3]) not in chunks:
+        hint = f"they count from 0 to {chunks[-1]}" if chunks else "the buffer is not used"
+        raise InputError(f"{place.path} has no chunk {match[3]} in {match[2]}", where="holds", hint=hint)
+    return list(ranks[chunks.index(int(match[3]))])
 
 
 def slice_contents(engine: CacheLineState) -> tuple[Contents, Promise]:

@@ -120,7 +120,7 @@ CAUSES = {
     "poll": "the signal has arrived, the poll that sees it has not returned",
     "signal": "waiting for a signal that has not arrived",
 }
-"""Why time passes on a critical path, and what each cause means."""
+"""Causes of the time on a critical path, and their meanings."""
 
 _QUEUES = ("queue", "L2 queue", "HBM queue")
 WAITS = (*_QUEUES, "matrix units", "issue", "stalled", "pacing", "poll", "signal")
@@ -392,7 +392,7 @@ class Walker:
         return bool(self._machine.operands["flag"][at["operand"]] >= 0)
 
     def _begun_ps(self, at: Any) -> int:
-        """When the operation of an event began: nothing of it is older."""
+        """Return the start of an event's operation: none of its events is older."""
         return int(self._machine.ops["started_ps"][at["op"]])
 
     # What others brought about -------------------------------------------------

@@ -7,6 +7,7 @@ from collections import defaultdict
 import numpy as np
 
 from astranb.collectives import Lowered
+from astranb.core.plural import plural
 from astranb.core.state import own
 from astranb.gpu import mark_stuck
 from astranb.gpu import tables as t
@@ -59,7 +60,9 @@ def explain_deadlock(machine: CacheLineMachine, program: Lowered, fabric: Fabric
         rank, number = int(blocks["gpu"][block]), block_name(machine, block).rpartition(" ")[2]
         text = f"rank {rank} ({gpu_path(fabric, rank)}) block {number}"
         if blocks["after"][block] > 0:
-            return f"{text} begins when {int(blocks['after'][block])} others have ended"
+            return (
+                f"{text} begins when {plural(int(blocks['after'][block]), 'other has', 'others have')} ended"
+            )
         if blocks["state"][block] == t.PENDING:
             return f"{text} has no SM until another block ends"
         op = int(blocks["op"][block])
@@ -77,14 +80,24 @@ def explain_deadlock(machine: CacheLineMachine, program: Lowered, fabric: Fabric
             f"for semaphore {int(ops['semaphore'][op])} to reach {int(ops['value'][op])} (it is {has})"
         )
 
+    def lines(*of: int) -> str:
+        """Return the source lines at which blocks are, each once; none where the program has no text."""
+        at = [int(blocks["op"][block]) for block in of if blocks["state"][block] != t.PENDING]
+        places = ((program.source.name_of(op), program.source.text_of(op)) for op in at)
+        return "".join(f" | {place}: {text}" for place, text in dict.fromkeys(places) if text)
+
     lonely = [b for b, others in waits.items() if not others]
     cycle = _cycle(waits)
     if cycle:
-        return f"{program.name}: deadlock: " + " <- ".join(name(b) for b in [*cycle, cycle[0]])
+        text = " <- ".join(name(b) for b in [*cycle, cycle[0]])
+        return f"{program.name}: deadlock: {text}{lines(*cycle)}"
+    one = lonely[0] if lonely else next(iter(waits))
+    text = name(one)
     if lonely:
-        does = "writes" if blocks["state"][lonely[0]] == t.MOVING else "signals"
-        return f"{program.name}: deadlock: {name(lonely[0])}, and no remaining operation {does} it"
-    return f"{program.name}: deadlock: {name(next(iter(waits)))}"
+        text += (
+            f", and no remaining operation {'writes' if blocks['state'][one] == t.MOVING else 'signals'} it"
+        )
+    return f"{program.name}: deadlock: {text}{lines(one)}"
 
 
 def _buffer_deadlock(machine: CacheLineMachine, fabric: Fabric) -> str:

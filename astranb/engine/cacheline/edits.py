@@ -18,7 +18,7 @@ from astranb.net import Fabric
 from .faults import LAST_PS, bring_up, is_down, take_down
 from .machine import CacheLineMachine
 from .occupancy import use_sms
-from .paths import SUMMED, TABLES, MachinePart, resolve
+from .paths import SUMMED, TABLES, MachinePart, resolve_all
 
 __all__ = [
     "CHANGEABLE",
@@ -56,7 +56,7 @@ EFFECTS = {
     "usable": "now, for blocks that have not begun",
     "": "now, for what has not started",
 }
-"""When a change of each field takes effect; ``""``: of all others."""
+"""Time at which a change of each field takes effect; ``""`` stands for all others."""
 
 
 def parameters(part: MachinePart, machine: CacheLineMachine) -> list[Parameter]:
@@ -102,8 +102,9 @@ def read_edit(
         path,
         value,
         CHANGEABLE,
-        lambda name: resolve(name, fabric, machine),
-        lambda field, part: _read(field, value, part, machine, path),
+        lambda name: resolve_all(name, fabric, machine),
+        lambda field, part: [_read(field, value, part, machine, path)] * len(part.rows),
+        lambda field, part, factor: _scaled(field, part, factor, machine, path),
         hint="links and GPUs can be changed",
         events=events,
         at_ps=max(0, int(machine.clock[0].now_ps)),
@@ -113,7 +114,7 @@ def read_edit(
 def switch_recording(events: int, machine: CacheLineMachine, *, on: bool) -> Edit:
     """Make an edit of switching the recording: replayed as others are, so that it is the same each time."""
     at_ps = max(0, int(machine.clock[0].now_ps))
-    return Edit(events, RECORD, "on" if on else "off", "recorder", "paused", (0,), int(not on), at_ps)
+    return Edit(events, RECORD, "on" if on else "off", "recorder", "paused", (0,), (int(not on),), at_ps)
 
 
 def _read(
@@ -125,18 +126,46 @@ def _read(
     if isinstance(value, bool):
         raise InputError(f"{value!r} is not a value with a unit", where=where)
     if field == "usable":
-        most, text = int(machine.gpus[place.row].sms), str(value).strip()
-        if not text.isdecimal() or not 1 <= int(text) <= most:
-            raise InputError(f"a number of SMs must be 1 to {most}, got {value!r}", where=where)
-        return int(text)
+        text = str(value).strip()
+        return _sms(int(text) if text.isdecimal() else -1, value, place, machine, where)
     if place.kind == "link":
         return _of_lane(LINKS[field], value, len(place.rows), where)
-    number = time_ps(value, where=where)
-    if number > LAST_PS:
-        raise InputError(f"{value!r} is more than 26 days", where=where, hint="use a smaller time")
-    if field == "issue_ps" and number == 0:
-        raise InputError("the issue time must be greater than zero", where=where)
+    return _time(field, time_ps(value, where=where), value, where)
+
+
+def _scaled(
+    field: str, place: MachinePart, factor: float, machine: CacheLineMachine, where: str
+) -> list[int]:
+    """Return the numbers that a factor makes of the present ones, within the limits of their field."""
+    if field == "up":
+        raise InputError("a link is up or not", where=where, hint="write yes or no")
+    text = f"x{factor:g}"
+    found = []
+    for was in machine.tables[TABLES[place.kind]][field][list(place.rows)].tolist():
+        number = max(1, round(was * factor)) if was else 0
+        if field == "usable":
+            number = _sms(number, text, place, machine, where)
+        elif place.kind == "link":
+            LINKS[field].check(number, text, where)
+        else:
+            number = _time(field, number, text, where)
+        found.append(number)
+    return found
+
+
+def _sms(number: int, value: object, place: MachinePart, machine: CacheLineMachine, where: str) -> int:
+    most = int(machine.gpus[place.row].sms)
+    if not 1 <= number <= most:
+        raise InputError(f"a number of SMs must be 1 to {most}, got {value!r}", where=where)
     return number
+
+
+def _time(field: str, number_ps: int, value: object, where: str) -> int:
+    if number_ps > LAST_PS:
+        raise InputError(f"{value!r} is more than 26 days", where=where, hint="use a smaller time")
+    if field == "issue_ps" and number_ps == 0:
+        raise InputError("the issue time must be greater than zero", where=where)
+    return number_ps
 
 
 def _of_lane(one: LinkProperty, value: int | str, lanes: int, where: str) -> int:
@@ -163,18 +192,21 @@ def apply_edit(edit: Edit, machine: CacheLineMachine) -> None:
             bring_up(machine, edit.rows, edit.at_ps) if edit.number else take_down(machine, edit.rows)
         ),
         "paused": lambda: _pause(machine, int(edit.number)),
-        "usable": lambda: use_sms(machine, edit.rows[0], int(edit.number)),
     }
     if edit.field in special:
         special[edit.field]()
         return
-    rows = list(edit.rows)
+    if edit.field == "usable":
+        for gpu, number in zip(edit.rows, edit.numbers, strict=True):
+            use_sms(machine, gpu, int(number))
+        return
+    rows, numbers = list(edit.rows), np.array(edit.numbers, np.int64)
     if edit.field == "latency_ps" and (machine.blocks["engine"] == t.NIC).any():
         # A NIC's signal does not overtake the data that it announces and that is on the wire.
         links, now_ps = machine.links, max(0, int(machine.clock[0].now_ps))
-        sooner = links["latency_ps"][rows] - edit.number
+        sooner = links["latency_ps"][rows] - numbers
         later = np.maximum(links["free_at_ps"][rows], now_ps) + sooner
         links["free_at_ps"][rows] = np.where(sooner > 0, later, links["free_at_ps"][rows])
-    machine.tables[f"{edit.kind}s"][edit.field][rows] = edit.number
+    machine.tables[f"{edit.kind}s"][edit.field][rows] = numbers
     if edit.kind == "link":
         machine.links["last_size"][rows] = 0

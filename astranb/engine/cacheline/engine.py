@@ -16,23 +16,23 @@ from astranb.core.units import format_time
 from astranb.engine import breakpoints
 from astranb.engine.breakpoints import Breakpoint
 from astranb.engine.critical_path import CriticalPath
-from astranb.engine.edits import RECORD, REROUTE, Edit, Parameter, reroute_edit
+from astranb.engine.edits import RECORD, REROUTE, Edit, reroute_edit
 from astranb.engine.protocol import (
     Breakdown,
-    Checks,
     CollectiveFacts,
+    Fields,
     Headline,
     Inputs,
     Installed,
     LastEvent,
-    Readable,
     Rows,
     Traits,
 )
-from astranb.engine.stops import TIME
+from astranb.engine.stops import BACK, TIME
 from astranb.engine.what_if import Change
 from astranb.gpu import tables as t
 from astranb.gpu.tables import EVENT_KINDS
+from astranb.infragraph import opposite
 from astranb.net import CLASSES
 from astranb.workload.astrasim2 import PlacedJob
 
@@ -41,7 +41,7 @@ from .aggregate import Aggregate, aggregate
 from .breakpoints import ANY, find, on_event
 from .buffers import buffers as fullest
 from .contributions import contributions as contributions_of
-from .contributions import roundings
+from .contributions import holds, roundings
 from .critical_path import LinePath, search
 from .edits import apply_edit, parameters, read_edit, switch_recording
 from .faults import LAST_PS
@@ -92,6 +92,7 @@ class CacheLineEngine(CacheLineState):
     spans = spans_of
     memory = memory_of
     contributions = contributions_of
+    holds = holds
     where = lines_of
     why = explain_wait
     search_path = search
@@ -120,27 +121,22 @@ class CacheLineEngine(CacheLineState):
         if show:
             other.recorder = self.recorder
         else:
-            other.recorder.most, other.recorder.most_bursts = self.recorder.most, self.recorder.most_bursts
+            other.recorder.most[:] = self.recorder.most
         return other
 
     @cached_property
     def collective(self) -> CollectiveFacts | None:
-        """The only collective that runs; of a contract with the factor that it gives."""
+        """The only collective that runs, of a contract with its factor; how it is checked and rounded."""
         work, ranks = self.work, self.program.ranks
         if isinstance(work, Graph):
             return None
         counted = work.counted_bytes(ranks, self.fabric.shape) if isinstance(work, Exchange) else {}
-        return CollectiveFacts(work.name, work.size, ranks, work.bus_factor(ranks), counted)
-
-    def checks(self) -> Checks:
-        """Return whether the result is compared, and, when the run has ended, its roundings."""
-        work = self.work
+        found = CollectiveFacts(work.name, work.size, ranks, work.bus_factor(ranks), counted)
         if work.unchecked:
-            return Checks("timed unchecked: the result may be wrong")
-        unchecked = ""
-        if isinstance(work, Collective) and work.name == "custom":
-            unchecked = "astranb does not know the result that a custom collective must have"
-        return Checks(unchecked, roundings(self) if self.finished else None)
+            return found._replace(unchecked_text="timed unchecked: the result may be wrong")
+        custom = isinstance(work, Collective) and work.name == "custom"
+        text = "astranb does not know the result that a custom collective must have" if custom else ""
+        return found._replace(unchecked_text=text, roundings=partial(roundings, self))
 
     @property
     def jobs(self) -> Sequence[PlacedJob]:
@@ -166,23 +162,31 @@ class CacheLineEngine(CacheLineState):
 
     def condition(self, text: str) -> Breakpoint:
         """Stop when a condition on a field becomes true."""
-        found = partial(find, fabric=self.fabric, machine=self.machine)
+        names = tuple(map(str, self.program.phase_names))
+        found = partial(find, fabric=self.fabric, machine=self.machine, phases=names)
         return breakpoints.condition(text, found, self.owners, ANY, "gpu[3].sm.0.waiting > 0")
 
-    def readable(self, path: str) -> Readable:
-        """Return the fields of an object for breakpoints and watches: all are simulated."""
+    def fields(self, path: str) -> Fields:
+        """Return the fields of an object: all are simulated."""
         place = resolve(path, self.fabric, self.machine)
         rows = list(place.rows)
 
-        def reader(name: str) -> Callable[[Any], float]:
-            def read(machine: Any) -> float:
-                found = machine.tables[TABLES[place.kind]][name][rows]
+        def reader(name: str) -> Callable[[Self], float]:
+            def read(engine: Self) -> float:
+                found = engine.machine.tables[TABLES[place.kind]][name][rows]
                 return int(found.sum() if place.whole and name in SUMMED else found.max())
 
             return read
 
         names = FIELDS.get(place.kind, ())
-        return Readable(place.path, names, {name: reader(name) for name in names}, ())
+        return Fields(
+            place.path,
+            names,
+            {name: reader(name) for name in names},
+            (),
+            lambda: numbers(self, place),
+            lambda: parameters(place, self.machine),
+        )
 
     def read_edit(self, path: str, value: Any, *, back: bool = False) -> Edit:
         """Check a change and make an edit of it; ``back``: of the other direction of a link."""
@@ -192,12 +196,10 @@ class CacheLineEngine(CacheLineState):
             if not isinstance(value, bool) and value not in ("on", "off"):
                 what = f"{value!r:.40} is neither on nor off"
                 raise InputError(what, where=RECORD, hint="write on, or off")
-            if not self.recording:
-                hint = "make it with Simulation(..., record=True)"
-                raise InputError("this simulation has no room for a recording", where="record", hint=hint)
             return switch_recording(self.events, self.machine, on=value in (True, "on"))
         if back:
-            path = _other_direction(path)
+            link, _, word = path.rpartition(".")
+            path = f"{opposite(self.fabric.graph, link, 'take_down')}.{word}"
         return read_edit(self.events, path, value, self.fabric, self.machine)
 
     def apply(self, edit: Edit) -> None:
@@ -206,19 +208,6 @@ class CacheLineEngine(CacheLineState):
             self.machine = rerouted(self.machine, self.fabric, int(edit.number))
         else:
             apply_edit(edit, self.machine)
-
-    def parameters(self, path: str) -> list[Parameter]:
-        """Return the parameters of an object with their values now."""
-        return parameters(resolve(path, self.fabric, self.machine), self.machine)
-
-    def rewinding(self) -> Callable[[], None]:
-        """Keep a mark in the recording; the tracks of timelines go back, too."""
-        self.recorder.mark()
-        return self._rewind_tracks
-
-    def _rewind_tracks(self) -> None:
-        for one in self._tracks.values():
-            one.rewound()
 
     # Looking -----------------------------------------------------------------
 
@@ -238,10 +227,6 @@ class CacheLineEngine(CacheLineState):
         """Look at an object: its state now, what is in flight, its parts."""
         return self._inspector.inspect(path)
 
-    def numbers(self, path: str) -> dict[str, Any]:
-        """Every number of an object, with units in the names."""
-        return numbers(self, resolve(path, self.fabric, self.machine))
-
     def last_event(self, point: Breakpoint | None = None) -> LastEvent:
         """Describe the last event, and the last phase; no phase before the first one has ended."""
         phases, phase = self.machine.phases, ("", 0, 0)
@@ -252,7 +237,7 @@ class CacheLineEngine(CacheLineState):
             phase = name, int(phases["started_ps"][last]), int(phases["ended_ps"][last])
         found = "" if point is None else breakpoints.found_at(point, self.owners)
         if point is not None and (found or point.at_ps is not None):
-            return LastEvent(found, point.object, phase)
+            return LastEvent(found, point.object or self._concerned(), phase)
         path = self._concerned() if point is None or not point.object else point.object
         return LastEvent(self._inspector.narrate(), path, phase)
 
@@ -265,15 +250,22 @@ class CacheLineEngine(CacheLineState):
         """Describe a line under way, and where it is."""
         return self._inspector.request_text(number)
 
-    def check(self, why: int) -> None:
-        """Raise an error where the run cannot go on, or not before ``NEVER``, or has ended wrongly."""
+    def stopped(self, why: int) -> None:
+        """Raise an error where the run cannot go on, or not before ``NEVER``, or has ended wrongly.
+
+        Where time was taken back, so are the tracks of timelines.
+        """
+        if why == BACK:
+            for one in self._tracks.values():
+                one.rewound()
+            return
         if why == TIME and self.next_ps > LAST_PS:
             order = int(self.machine.event_queue.near[0].order)
             kind, where = kind_of(order), self._object_of(kind_of(order), arg_of(order))
             at = f"{EVENT_KINDS[kind]} of {where}" if where else EVENT_KINDS[kind]
             what = f"{self.title}: {at} would be after more than 26 days of simulated time"
             raise InputError(what, hint="use smaller times and sizes, or faster links")
-        super().check(why)
+        super().stopped(why)
 
     def _object_of(self, kind: int, arg: int) -> str:
         """Path of what an event is about."""
@@ -427,36 +419,3 @@ class CacheLineEngine(CacheLineState):
     def _causes_compared(self) -> Rows:
         parts, total = result.breakdown(self), self.time_ps
         return [{"cause": name, "time_ps": round(part * total)} for name, part in parts.items()]
-
-    # Files -------------------------------------------------------------------
-
-    def tables_now(self) -> dict[str, np.ndarray]:
-        """Return all tables by name, those of the recording included."""
-        recorder = np.array([self.recorder.most, self.recorder.most_bursts], np.int64)
-        return {**self._tables(), "most": recorder}
-
-    def enter_tables(self, tables: Mapping[str, np.ndarray]) -> bool:
-        """Continue from such tables; False where they are of another layout, and nothing was done."""
-        now = self.tables_now()
-        layout = {name: (table.dtype, table.shape) for name, table in now.items()}
-        if {name: (table.dtype, table.shape) for name, table in tables.items()} != layout:
-            return False
-        for name, table in self._tables().items():
-            table[...] = tables[name]
-        self.recorder.most, self.recorder.most_bursts = tables["most"].tolist()
-        return True
-
-    def _tables(self) -> dict[str, np.ndarray]:
-        recorded = self.machine.recording._asdict()
-        recorded = {f"recording/{name}": table for name, table in recorded.items() if name != "trace"}
-        return {name: np.asarray(table) for name, table in {**self.machine.tables, **recorded}.items()}
-
-
-def _other_direction(path: str) -> str:
-    """The same parameter of the other direction of a link."""
-    link, _, word = path.rpartition(".")
-    ends, hash_, lane = link.partition("#")
-    a, arrow, b = ends.partition("->")
-    if not arrow:
-        raise InputError(f"{link!r} is not a link", where="take_down", hint="write A->B or A->B#k")
-    return f"{b}->{a}{hash_}{lane}.{word}"

@@ -6,14 +6,17 @@ from typing import Any
 
 import numpy as np
 
+from astranb.core.plural import plural
 from astranb.core.units import format_bandwidth, format_time
 from astranb.net import CLASSES, INJECTS, MARKS, PAUSES, Fabric
 
 from .machine import CacheLineMachine
+from .state import CacheLineState
 
-__all__ = ["describe_event", "explain_ethernet", "link_rows", "paused_ps"]
+__all__ = ["describe_event", "explain_ethernet", "link_rows", "paused_ps", "rates"]
 
 _MOST_FLOWS = 16
+_FLOW_COLUMNS = ("rate_Bps", "slowest_Bps", "messages", "bytes", "waiting", "cnps")
 
 
 def paused_ps(machine: CacheLineMachine, links: np.ndarray, now_ps: int) -> int:
@@ -47,11 +50,30 @@ def link_rows(
         ranks = {int(node): rank for rank, node in enumerate(fabric.gpus)}
         for flow in mine[:_MOST_FLOWS]:
             limit = format_bandwidth(int(flow.rate_Bps)) if flow.limited else "the line's"
-            waits = f", {int(flow.waiting):,} messages wait for it" if flow.waiting else ""
+            waits = (
+                f", {plural(int(flow.waiting), 'message waits', 'messages wait')} for it"
+                if flow.waiting
+                else ""
+            )
             state.append((f"rate to GPU{ranks[int(flow.target)]}", limit + waits))
         if len(mine) > _MOST_FLOWS:
             state.append(("more flows", f"{len(mine) - _MOST_FLOWS:,}"))
     return state
+
+
+def rates(engine: CacheLineState) -> dict[str, list[Any]]:
+    """Columns with a row a flow, which is all that enters by one link for one GPU: its rate, what it sent.
+
+    Without DCQCN there is no row: senders have no rates.
+    """
+    machine, fabric = engine.machine, engine.fabric
+    flows = machine.flows[(machine.flows["link"] >= 0) & bool(machine.roce[0].dcqcn)]
+    ranks = {int(node): rank for rank, node in enumerate(fabric.gpus)}
+    return {
+        "link": [fabric.name(int(link)) for link in flows["link"]],
+        "to_rank": [ranks[int(node)] for node in flows["target"]],
+        **{name: flows[name].tolist() for name in _FLOW_COLUMNS},
+    }
 
 
 def explain_ethernet(machine: CacheLineMachine, fabric: Fabric, now_ps: int) -> list[str]:
@@ -67,16 +89,18 @@ def explain_ethernet(machine: CacheLineMachine, fabric: Fabric, now_ps: int) -> 
         took = np.array([paused_ps(machine, np.array([k]), now_ps) for k in range(len(links))])
         first = int(np.argmax(took))
         most = f", most of all {fabric.name(first)} ({format_time(int(took[first]))})" if took[first] else ""
-        lines.append(f"  {int(links['pauses'].sum()):,} pause frames{most}")
+        lines.append(f"  {plural(int(links['pauses'].sum()), 'pause frame')}{most}")
     if roce.ecn:
         passed = links["role"] & MARKS > 0
         of = int(links["messages"][passed].sum())
-        lines.append(f"  {int(links['marked'].sum()):,} marks on {of:,} messages out of switches")
+        lines.append(
+            f"  {plural(int(links['marked'].sum()), 'mark')} on {plural(of, 'message')} out of switches"
+        )
     if roce.dcqcn:
         flows = machine.flows[machine.flows["cnps"] > 0]
         least = format_bandwidth(int(flows["slowest_Bps"].min())) if len(flows) else ""
         down = f", the slowest down to {least}" if least else ""
-        lines.append(f"  {int(flows['cnps'].sum()):,} CNPs slowed {len(flows):,} flows{down}")
+        lines.append(f"  {plural(int(flows['cnps'].sum()), 'CNP')} slowed {plural(len(flows), 'flow')}{down}")
     return lines
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from astranb.core.plural import plural
 from astranb.core.queue import ARGUMENTS, live, refill
 from astranb.core.units import format_time
 from astranb.gpu import tables as t
@@ -109,7 +110,7 @@ def entered(machine: CacheLineMachine, link: int) -> np.ndarray:
 
 
 def starts_of(machine: CacheLineMachine, link: int, waiting: np.ndarray, first_ps: int) -> np.ndarray:
-    """When each message that has entered a link begins: each when the one before has ended."""
+    """Return start times of messages that have entered a link: each starts when the previous one ends."""
     ends = machine.requests["arrives_ps"][waiting].astype(np.int64) - int(machine.links[link].latency_ps)
     return np.append(first_ps, ends)[: len(ends)]
 
@@ -235,10 +236,16 @@ def explain_stranded(machine: CacheLineMachine, name: str, fabric: Fabric, since
         every = len(fabric.find(path))
         which = "" if len(links) == every else f" ({len(links)} of {every} lanes)"
         when = f" since {format_time(since[links[0]])}" if links[0] in since else ""
-        found.append((count, f"{path}{which} is down{when}, and {count:,} lines wait for it"))
+        found.append(
+            (count, f"{path}{which} is down{when}, and {plural(count, 'line waits', 'lines wait')} for it")
+        )
     found.sort(key=lambda item: -item[0])
     listed = "; ".join(text for _, text in found[:_MOST_NAMED])
-    more = f"; {len(found) - _MOST_NAMED} more links are down" if len(found) > _MOST_NAMED else ""
+    more = (
+        f"; {plural(len(found) - _MOST_NAMED, 'more link is down', 'more links are down')}"
+        if len(found) > _MOST_NAMED
+        else ""
+    )
     return (
         f"{name}: the run cannot continue: {listed}{more}. Reroute (`reroute()`), bring the link "
         "up again (`set('<link>.up', True)`), or undo the change (`undo()`)"

@@ -95,7 +95,7 @@ def activity(engine: CacheLineState) -> Columns:
 
 
 def signals(engine: CacheLineState) -> Columns:
-    """Which signal let which wait go on, for every wait that has been passed.
+    """Match each wait that has been passed with the signal that released it.
 
     ``semaphore``, ``signal_op``, ``wait_op`` (rows of the table ``ops``), ``from_rank``,
     ``to_rank``, ``issued_ps`` (of the signal), ``passed_ps`` (the wait), ``value`` (waited for).
@@ -137,10 +137,10 @@ def events(engine: CacheLineState) -> Columns:
     names = np.array(engine.program.phase_names, object)
     parts: list[tuple[Any, ...]] = []
     begun, done = blocks["state"] != t.PENDING, blocks["state"] == t.DONE
-    for field, there, word in (("started_ps", begun, "begins"), ("ended_ps", done, "ends")):
-        row = np.flatnonzero(there & (blocks[field] >= 0))
-        none, words = np.full(len(row), -1), [f"a thread block {word}"] * len(row)
-        parts.append((blocks[field][row], words, blocks["gpu"][row], row, none, [""] * len(row)))
+    for field, mask, word in (("started_ps", begun, "begins"), ("ended_ps", done, "ends")):
+        row = np.flatnonzero(mask & (blocks[field] >= 0))
+        none, texts = np.full(len(row), -1), [f"a thread block {word}"] * len(row)
+        parts.append((blocks[field][row], texts, blocks["gpu"][row], row, none, [""] * len(row)))
     for field, word in _OP_TIMES:
         row = np.flatnonzero(ops[field] >= 0)
         block = ops["block"][row]
@@ -148,11 +148,11 @@ def events(engine: CacheLineState) -> Columns:
         parts.append(
             (ops[field][row], what, blocks["gpu"][block], block, row, _phases(engine, ops["phase"][row]))
         )
-    for field, there, word in (
+    for field, mask, word in (
         ("started_ps", phases["left"] >= 0, "begins"),
         ("ended_ps", phases["left"] == 0, "ends"),
     ):
-        row = np.flatnonzero(there & (phases[field] >= 0))
+        row = np.flatnonzero(mask & (phases[field] >= 0))
         none = np.full(len(row), -1)
         parts.append((phases[field][row], [f"a phase {word}"] * len(row), none, none, none, names[row]))
     columns = [

@@ -8,10 +8,11 @@ import numpy as np
 
 from astranb.collectives import BUFFERS
 from astranb.collectives.language import index_name
+from astranb.core.plural import plural
 from astranb.core.units import format_bandwidth, format_bytes, format_time
 from astranb.gpu import channel_of, slice_of
 from astranb.gpu import tables as t
-from astranb.infragraph import LINK_PROPERTIES, LinkProperty
+from astranb.infragraph import LINK_PROPERTIES, LinkProperty, title_of
 from astranb.net import CLASSES
 
 from .edits import lanes_of
@@ -63,8 +64,13 @@ class Inspector:
             sm = machine.sms[arg]
             stalled = " stalls: every outstanding slot is taken" if sm.stalled else " issues one instruction"
             if sm.engine:
-                return f"{when}GPU{sm.gpu} copy engine{stalled} ({sm.outstanding} requests under way)"
-            return f"{when}GPU{sm.gpu} sm.{self._sm(arg)}{stalled} ({sm.outstanding} requests under way)"
+                return (
+                    f"{when}GPU{sm.gpu} copy engine{stalled} ({plural(sm.outstanding, 'request')} under way)"
+                )
+            return (
+                f"{when}GPU{sm.gpu} sm.{self._sm(arg)}{stalled} "
+                f"({plural(sm.outstanding, 'request')} under way)"
+            )
         op = int(machine.blocks[arg].op) if kind == t.FENCE else -1
         if 0 <= op < len(machine.ops) and machine.ops[op].kind == t.TILE:
             tile = machine.tiles[int(machine.ops[op].value)]
@@ -168,9 +174,8 @@ class Inspector:
         ]
         if len(requests) > _MOST_IN_FLIGHT:
             lines.append(f"… and {len(requests) - _MOST_IN_FLIGHT:,} more")
-        rank = f" (GPU{place.row})" if place.kind == "gpu" else ""
         return {
-            "title": place.path + rank,
+            "title": title_of(place.path, rank=place.row if place.kind == "gpu" else -1),
             "path": place.path,
             "kind": place.kind,
             "state": [[label, str(text)] for label, text in state],
@@ -238,7 +243,9 @@ class Inspector:
             return f"computing, {tile.computed} of {tile.steps} steps of a tile{phase}"
         if row.state == t.MOVING:
             return f"{state}, {int(op.left)} of {int(op.lines)} lines to issue{phase}"
-        return f"{state}{phase}" + (f", {row.unacked} stores not acknowledged" if row.unacked else "")
+        return f"{state}{phase}" + (
+            f", {plural(row.unacked, 'store')} not acknowledged" if row.unacked else ""
+        )
 
     def _one_sm(self, place: MachinePart) -> _Found:
         machine = self._engine.machine
@@ -372,7 +379,7 @@ class Inspector:
             state += [
                 ("bytes that wait in front of it", format_bytes(int(rows["bytes"].sum()))),
                 ("bytes that wait behind it", format_bytes(int(rows["stored"].sum()))),
-                ("paused", f"{int(rows['paused'].sum())} of {len(rows)} lanes"),
+                ("paused", f"{int(rows['paused'].sum())} of {plural(len(rows), 'lane')}"),
             ]
         lanes = dict.fromkeys(fabric.name(queue // CLASSES) for queue in place.rows)
         return state, np.array(waiting, np.int64), [{"path": name, "text": name} for name in lanes]
@@ -389,8 +396,12 @@ class Inspector:
         queue = ("queue now", format_time(max(0, int(rows["free_at_ps"].max()) - self._engine.now_ps)))
         if down:
             waiting = sum(len(waiting_at(machine, link)) for link in down)
-            queue = ("down", f"{len(down)} of {len(rows)} lanes, and {waiting:,} lines wait")
+            lines = plural(waiting, "line waits", "lines wait")
+            queue = ("down", f"{len(down)} of {plural(len(rows), 'lane')}, and {lines}")
+        source, target = fabric.short_ends(place.rows)
         state = [
+            ("source", source),
+            ("target", target),
             *((one.label, _link_text(one, rows)) for one in LINK_PROPERTIES if _is_shown(one, rows)),
             ("utilisation so far", f"{utilisation(self._engine, place.rows):.1%}"),
             ("messages", f"{int(rows['messages'].sum()):,}"),
@@ -477,7 +488,13 @@ def numbers(engine: CacheLineState, place: MachinePart) -> dict[str, Any]:
     if place.kind in ("link", "port"):
         state |= {"lanes": len(rows), "utilisation": utilisation(engine, place.rows)}
     elif place.kind == "block":
-        state["doing"] = doing(state["state"])
+        source, at = engine.program.source, state["op"]
+        known = len(source.line) > 0 and at < state["last_op"]
+        state |= {
+            "doing": doing(state["state"]),
+            "line": int(source.line[at]) if known else 0,
+            "code": source.text_of(at) if known else "",
+        }
     elif place.kind == "line":
         state["what"] = t.REQUEST_KINDS[state["kind"]]
     return state

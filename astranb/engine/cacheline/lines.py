@@ -1,4 +1,4 @@
-"""Where the lines under way are: the link they queue at or cross, or the memory that serves them."""
+"""Positions of the lines under way: the link they queue at or cross, or the memory that serves them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from astranb.core.plural import plural
 from astranb.core.queue import ARGUMENTS, live
 from astranb.core.ticks import transfer_ps
 from astranb.core.units import format_time
@@ -26,7 +27,7 @@ _OF_REQUESTS = (t.HOP, t.L2, t.HBM, t.RETURN, t.SWITCH)
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """Where a line is.
+    """Position of a line.
 
     Attributes
     ----------
@@ -149,7 +150,7 @@ class Lines:
         return bool(row.route >= 0 and row.link >= 0 and row.hop > routes[int(row.route)].first)
 
     def _ready_ps(self, row: Any) -> int:
-        """When the memory is done with it."""
+        """Return the time at which the memory has served the line."""
         if row.route < 0:
             return int(row.arrives_ps)
         gpu = self._engine.machine.gpus[int(row.target)]
@@ -172,16 +173,19 @@ class Lines:
         arrives_ps = int(row.arrives_ps)
         arrives = format_time(arrives_ps)
         if start_ps > now_ps:
-            ahead = f"{self._ahead(request):,} lines ahead, {utilisation(engine, (number,)):.0%} busy so far"
+            ahead = (
+                f"{plural(self._ahead(request), 'line')} ahead, "
+                f"{utilisation(engine, (number,)):.0%} busy so far"
+            )
             text = f"in the queue of {name}: {ahead}; sent at {format_time(start_ps)}"
             return Spot("queue", name, text, until_ps=start_ps)
         if arrives_ps - int(link.latency_ps) > now_ps:
-            text = f"its bits are put on the wire of {name}, there at {arrives}"
+            text = f"being sent over {name}, arrives at {arrives}"
             return Spot("wire", name, text, start_ps, arrives_ps)
-        return Spot("latency", name, f"on {name}, there at {arrives}", start_ps, arrives_ps)
+        return Spot("latency", name, f"on {name}, arrives at {arrives}", start_ps, arrives_ps)
 
     def start_ps(self, request: int) -> int:
-        """When the first bit of a request goes (or went) on the link that it was given to."""
+        """Return the time at which the first bit of a request enters its link."""
         machine = self._engine.machine
         row = machine.requests[request]
         link = machine.links[int(row.link)]
@@ -209,7 +213,7 @@ class Lines:
         elif engine.machine.clock[0].finite and queue.credits == 0:
             why = "no buffer is free behind it"
         since_ps = int(engine.machine.details[request].offered_ps)
-        return Spot("queue", name, f"in the queue of {name}: {before:,} lines ahead, {why}", since_ps)
+        return Spot("queue", name, f"in the queue of {name}: {plural(before, 'line')} ahead, {why}", since_ps)
 
     def _unseen(self, request: int) -> Spot:
         """Nothing is queued to happen to it by itself."""
@@ -222,7 +226,8 @@ class Lines:
             missing = int(engine.machine.details[request].children)
             node = int(engine.machine.links[int(row.link)].dst) if row.link >= 0 else -1
             name = str(engine.fabric.graph.name(node)) if node >= 0 else gpu
-            return Spot("switch", name, f"in {name}: {missing} answers of other GPUs are missing")
+            answers = plural(missing, "answer of another GPU is", "answers of other GPUs are")
+            return Spot("switch", name, f"in {name}: {answers} missing")
         return Spot("held", gpu, f"held back at GPU{row.gpu} by the rate of its flow")
 
 

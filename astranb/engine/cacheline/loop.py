@@ -123,7 +123,9 @@ DTYPES: Final = Machine(**_DTYPES)
 OWNERS: Final = {**DTYPES.event_queue._asdict(), **dict(zip(DTYPES._fields[2:], DTYPES[2:], strict=True))}
 """The dtype of every table of the simulated state by name, in the order of the state's hash."""
 
-RAW: Final = ("links", "gpus", "sms", "blocks", "l2_slices", "hbm_channels", "semaphores", "queues")
+RAW: Final = (
+    "links", "gpus", "sms", "blocks", "l2_slices", "hbm_channels", "semaphores", "queues", "phases",
+)  # fmt: skip
 """Tables whose fields a condition may read: the loop also takes them as plain numbers."""
 
 

@@ -27,7 +27,7 @@ LOSSES = {
     "idle: no SM": "no SM has room for it",
     "idle: ended": "it has ended, others go on",
 }
-"""Where a thread block's time may go (names as in ``time_classes.py``), and what each means."""
+"""Classes of a thread block's time (names as in ``time_classes.py``), and their meanings."""
 
 
 def lost_times(engine: CacheLineState) -> np.ndarray:

@@ -60,8 +60,11 @@ class CacheLineMachine(Machine):
             self._call = ENTRY.bind(self.control, self.breaks, tuple(raw), self.recording, self)
         return self._call()
 
-    def kept(self) -> dict[str, memoryview]:
-        """Return what a checkpoint holds, as writable bytes: the state, and what goes back with it."""
+    def kept(self, *, whole: bool = False) -> dict[str, memoryview]:
+        """Return what a checkpoint holds, as writable bytes: the state, and what goes back with it.
+
+        ``whole``: with everything recorded.
+        """
         unchanged = () if self.first_routes else ("routes", "route_links")
         tables = {n: t for n, t in self.tables.items() if n not in unchanged}
         r = self.recording
@@ -69,6 +72,8 @@ class CacheLineMachine(Machine):
             tables |= {"recorder": r.recorder, "activity": r.activity, "current": r.current}
         if r.recorder[0].landing:
             tables["landed"] = r.landed
+        if whole:
+            tables |= {name: table for name, table in r._asdict().items() if name != "trace"}
         return {name: memoryview(np.asarray(t).view(np.uint8).reshape(-1)) for name, t in tables.items()}  # type: ignore[arg-type]
 
     def with_routes(self, tables: Mapping[str, Records]) -> Self:

@@ -37,7 +37,7 @@ def fault_tables(network: Network, fabric: Fabric, links: Records) -> tuple[Reco
     rows: list[tuple[int, int, int, int]] = []
     when: list[int] = []
     for fault in network.faults:
-        for lane in fabric.find(fabric.graph.full(fault.link)):
+        for lane in fabric.find(fault.link):
             usual = (int(links["bandwidth_Bps"][lane]), int(links["latency_ps"][lane]))
             changed = fault.values(*usual)
             for start, end in fault.periods():

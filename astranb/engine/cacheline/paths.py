@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
 
-from astranb.core.errors import InputError, near
+from astranb.core.errors import InputError, near, nearest
 from astranb.gpu import tables as t
-from astranb.infragraph import LINK_PROPERTIES
+from astranb.infragraph import (
+    ARROW,
+    LINK_PROPERTIES,
+    find_nodes,
+    is_link,
+    is_several,
+    one_node,
+    spelled,
+    the_only,
+    typed,
+)
 from astranb.net import CLASSES, LINK, Fabric
 
-from .groups import links_between, nodes_of
 from .machine import CacheLineMachine
 
 __all__ = [
@@ -29,6 +39,7 @@ __all__ = [
     "object_names",
     "part_names",
     "resolve",
+    "resolve_all",
     "sm_path",
 ]
 
@@ -45,6 +56,7 @@ TABLES = {
     "link": "links",
     "port": "links",
     "buffer": "queues",
+    "phase": "phases",
     "line": "requests",
 }
 """The table of each kind of object."""
@@ -76,6 +88,7 @@ FIELDS: Mapping[str, tuple[str, ...]] = {
     "l2": _SERVER,
     "hbm": (*_SERVER, "row"),
     "semaphore": ("value",),
+    "phase": t.PHASE.names or (),
     "buffer": ("waiting", "credits", "joined", "bytes", "stored", "paused", "frames"),
 }
 """Fields of each kind of object that conditions may read."""
@@ -121,16 +134,17 @@ class MachinePart:
 
 
 def resolve(path: str, fabric: Fabric, machine: CacheLineMachine) -> MachinePart:
-    """Find an object by its path.
+    """Find an object by its name.
 
     Parameters
     ----------
     path : str
-        ``host.0.xpu.3``, ``gpu[3]`` or ``GPU3``, ``gpu[3].sm.0``, ``gpu[3].block.2`` (the GPU's
-        third thread block), ``gpu[3].engine.0`` (a copy engine), ``gpu[3].l2.5`` (an L2 slice),
-        ``gpu[3].hbm.2`` (an HBM channel), ``gpu[3].semaphore.12`` (by its number in the program),
-        ``A->B`` or ``A->B#k``, any other node of the infrastructure, or an
-        instance of it (``host.0``; ``host.0->leaf.1`` are all links between two).
+        A node as :func:`astranb.infragraph.find_nodes` reads it (``host.0.xpu.3``, ``gpu[3]``, ``GPU3``,
+        ``nvsw.0``), an instance (``host.0``) or consecutive ranks (``gpu[0-31]``); a link as
+        :meth:`astranb.net.Fabric.find` does (``A->B``, ``gpu[2]->nvsw.0#1``, ``host.0->leaf.1``); a part
+        of a GPU: ``gpu[3].sm.0``, ``gpu[3].block.2`` (its third thread block), ``gpu[3].engine.0`` (a copy
+        engine), ``gpu[3].l2.5`` (an L2 slice), ``gpu[3].hbm.2`` (an HBM channel) or
+        ``gpu[3].semaphore.12`` (by its number in the program).
         ``A.port.2`` is the third lane that leaves a node, with the lane that comes back.
         ``A->B.buffer.requests`` is the queue of a class of messages at a link, with the buffers
         behind it: also ``responses``, ``control_requests`` and ``control_responses``.
@@ -144,65 +158,140 @@ def resolve(path: str, fabric: Fabric, machine: CacheLineMachine) -> MachinePart
     Raises
     ------
     InputError
-        There is no such object.
+        There is no such object, or the name has a ``*``: :func:`resolve_all` reads these.
     """
-    path = path.strip()
-    flying = re.fullmatch(r"line\[(\d+)\]", path)
-    if flying:
-        number = flying.group(1)
-        if int(number) >= len(machine.requests) or machine.requests[int(number)].live != 1:
-            raise InputError(
-                f"{path!r} is not under way now", hint="inspect a GPU or a link for those that are"
-            )
-        return MachinePart("line", (int(number),), path)
-    if "->" in path:
-        link, buffer, number = path.partition(".buffer.")
-        place = _link(link, fabric)
-        return _buffer(place, number, path, machine) if buffer else place
-    try:
-        return _whole(path, fabric)
-    except InputError:
-        match = re.fullmatch(rf"(.*)\.({'|'.join(PARTS)}|port)\.(\d{{1,12}})", path)
-        if not match:
-            raise
-    head, kind, number = match.groups()
-    owner = _whole(head, fabric)
+    name = typed(path)
+    if "*" in name:
+        return the_only(path, resolve_all(path, fabric, machine))
+    if flying := re.fullmatch(r"line\s*(?:\[\s*(\d{1,12})\s*\]|(\d{1,12}))", name):
+        number = int(flying[1] or flying[2])
+        if number >= len(machine.requests) or machine.requests[number].live != 1:
+            hint = "inspect a GPU or a link for those that are"
+            raise InputError(f"{path!r} is not under way now", hint=hint)
+        return MachinePart("line", (number,), f"line[{number}]")
+    name = spelled(name, fabric.graph)
+    if is_link(fabric.graph, name):
+        link, buffer, word = name.partition(".buffer.")
+        lanes = fabric.find(link)
+        one = len(fabric.by_ends(lanes)) == 1
+        place = MachinePart("link", tuple(lanes), fabric.full(lanes) if one else link)
+        return _buffer(place, word, path, machine) if buffer else place
+    match = _OF_NODE.fullmatch(name)
+    if match is None or _is_node(name, fabric):  # switch.0.port.7 may be a node of a document
+        return _whole(name, fabric)
+    if "-" in match[3]:
+        return the_only(path, resolve_all(path, fabric, machine))
+    return _part(_whole(match[1], fabric), match[2], match[3], name, fabric, machine)
+
+
+_OF_NODE = re.compile(rf"(.*)\.({'|'.join(PARTS)}|port)\.(\d{{1,12}}(?:-\d{{1,9}})?|\*)")
+"""A part of a node: whose, which kind, and its number."""
+
+
+def resolve_all(path: str, fabric: Fabric, machine: CacheLineMachine) -> list[MachinePart]:
+    """Find every object that a name stands for: several where it has a ``*`` or a range of ranks.
+
+    Parameters
+    ----------
+    path : str
+        As for :func:`resolve`; ``*`` stands for any text between two dots, or any number: ``gpu[*]``,
+        ``gpu[0]->*``, ``*->*``, ``gpu[*].hbm[*]``, ``gpu[0-3].sm[0]``.
+
+    Raises
+    ------
+    InputError
+        There is none.
+    """
+    name = spelled(path, fabric.graph)
+    of_link = is_link(fabric.graph, name)
+    if not is_several(name) and not of_link:
+        return [resolve(path, fabric, machine)]
+    if of_link:
+        link, buffer, word = name.partition(".buffer.")
+        groups = fabric.by_ends(fabric.find(link))
+        links = [MachinePart("link", tuple(lanes), fabric.full(lanes)) for lanes in groups]
+        return [_buffer(one, word, path, machine) for one in links] if buffer else links
+    match = None if _is_node(name, fabric) else _OF_NODE.fullmatch(name)
+    nodes = find_nodes(fabric.graph, match[1] if match else name)
+    owners = [_of_node(int(node), fabric) for node in nodes]
+    if match is None:
+        return owners
+    found = []
+    for owner in owners:
+        if owner.kind != "gpu" and match[2] != "port":
+            continue
+        numbers: Iterable[str] = [match[3]]
+        if match[3] == "*":
+            every = _names_of(owner.path, owner, match[2], fabric, machine)
+            numbers = (one.rpartition(".")[2] for one in every)
+        elif "-" in match[3]:
+            first, last = map(int, match[3].split("-"))
+            if first > last:
+                raise InputError(f"{path!r:.80} names nothing", hint="write the smaller number first")
+            numbers = map(str, range(first, last + 1))
+        found += [_part(owner, match[2], number, name, fabric, machine) for number in numbers]
+    if not found:
+        raise InputError(f"{path!r:.80} names nothing", hint=f"none of these has a part {match[2]!r}")
+    return found
+
+
+def _part(
+    owner: MachinePart, kind: str, number: str, path: str, fabric: Fabric, machine: CacheLineMachine
+) -> MachinePart:
+    """Find a part of a GPU, or a port of a node."""
     full = f"{owner.path}.{kind}.{number}"
     if kind == "port" and owner.kind != "instance":
-        ports = _ports(fabric, _node(owner.path, fabric))
-        return MachinePart("port", ports[_below(int(number), len(ports), "port", head)], full)
+        ports = _ports(fabric, fabric.gpus[owner.row] if owner.kind == "gpu" else owner.row)
+        return MachinePart("port", ports[_below(int(number), len(ports), "port", owner.path)], full)
     if owner.kind != "gpu":
-        raise InputError(f"{head!r} is not a GPU", where=path)
+        raise InputError(f"{owner.path!r} is not a GPU", where=path[:80], hint=f"write gpu[0].{kind}.0")
     rows = _rows(machine, owner.row, kind)
     if kind == "semaphore":
         if int(number) in rows:
             return MachinePart(kind, (int(number),), full)
         hint = f"one of {rows[0]} to {rows[-1]}" if len(rows) else "this program has none there"
-        raise InputError(f"{head!r} has no semaphore {number}", hint=hint)
-    return MachinePart(kind, (int(rows[_below(int(number), len(rows), kind, head)]),), full)
+        raise InputError(f"{owner.path!r} has no semaphore {number}", hint=hint)
+    return MachinePart(kind, (int(rows[_below(int(number), len(rows), kind, owner.path)]),), full)
 
 
-def _whole(path: str, fabric: Fabric) -> MachinePart:
+def _is_node(name: str, fabric: Fabric) -> bool:
+    with suppress(InputError):
+        return len(fabric.graph.select(name)) > 0
+    return False
+
+
+def _whole(name: str, fabric: Fabric) -> MachinePart:
     """A GPU, another node, or an instance."""
     try:
-        node = _node(fabric.graph.full(re.sub(r"^GPU(\d+)$", r"gpu[\1]", path)), fabric)
-    except InputError:
-        if not (nodes := nodes_of(path, fabric)):
-            raise
-        return MachinePart("instance", nodes, path)
+        nodes = find_nodes(fabric.graph, name)
+    except InputError as error:
+        raise _no_part(name, fabric) or error from None
+    if len(nodes) > 1:
+        return MachinePart("instance", tuple(nodes.tolist()), name)
+    return _of_node(int(nodes[0]), fabric)
+
+
+def _no_part(name: str, fabric: Fabric) -> InputError | None:
+    """Return the error for a part without its GPU, or of a known node, with the nearest of its parts."""
+    what, kind = f"unknown object {name!r:.80}", name.partition(".")[0].partition("[")[0]
+    if kind in PARTS:
+        return InputError(what, hint=f"write its GPU, too: gpu[0].{name:.80}")
+    if kind == "link" and len(fabric.links):
+        return InputError(what, hint=f"write its ends: {ARROW.join(fabric.short_ends([0]))}")
+    words = name.rsplit(".", 2)
+    for owned in range(len(words) - 1, 0, -1):
+        with suppress(InputError):
+            owner = _of_node(one_node(fabric.graph, ".".join(words[:owned])), fabric)
+            number = words[-1] if words[-1].isdecimal() else "0"
+            kinds = (*PARTS, "port") if owner.kind == "gpu" else ("port",)
+            parts = [f"{'.'.join(words[:owned])}.{kind}.{number}" for kind in kinds]
+            return InputError(what, hint=nearest(name, parts))
+    return None
+
+
+def _of_node(node: int, fabric: Fabric) -> MachinePart:
     rank, name = _rank(node, fabric), fabric.graph.name(node)
     return MachinePart("gpu", (rank,), name) if rank >= 0 else MachinePart("node", (node,), name)
-
-
-def _link(path: str, fabric: Fabric) -> MachinePart:
-    """The lanes of a link, or all links between two instances."""
-    full = fabric.graph.full(path)
-    try:
-        return MachinePart("link", tuple(fabric.find(full)), full)
-    except InputError:
-        if not (between := links_between(full, fabric)):
-            raise
-        return MachinePart("link", between, full)
 
 
 def _buffer(link: MachinePart, name: str, path: str, machine: CacheLineMachine) -> MachinePart:
@@ -262,9 +351,14 @@ def object_names(fabric: Fabric) -> Iterator[str]:
 
 
 def part_names(path: str, fabric: Fabric, machine: CacheLineMachine) -> Mapping[str, Iterable[str]]:
-    """The paths of the parts of an object of :func:`object_names`, by their kinds."""
-    if "->" in path:
-        lanes = _link(path, fabric).rows
+    """The paths of the parts of an object of :func:`object_names`, by their kinds.
+
+    Of a name with a ``*`` or a range: all ``objects`` that it stands for.
+    """
+    if is_several(path):
+        return {"objects": [part.path for part in resolve_all(path, fabric, machine)]}
+    if is_link(fabric.graph, path):
+        lanes = fabric.find(path)
         several = [f"{path}#{k}" for k in range(len(lanes))] if len(lanes) > 1 else []
         classes = BUFFERS if machine.clock[0].managed else ()
         return {"lane": several, "buffer": [f"{one}.buffer.{c}" for one in (path, *several) for c in classes]}
@@ -315,14 +409,6 @@ def block_path(fabric: Fabric, machine: CacheLineMachine, block: int) -> str:
     """The full name of a thread block, by its row."""
     number = block_name(machine, block).rpartition(" ")[2]
     return f"{gpu_path(fabric, int(machine.blocks[block].gpu))}.block.{number}"
-
-
-def _node(name: str, fabric: Fabric) -> int:
-    try:
-        return int(fabric.graph.index(name))
-    except (KeyError, ValueError, InputError):
-        some = [fabric.graph.name(int(g)) for g in fabric.gpus[:64]]
-        raise InputError(f"unknown object {name!r}", hint=near(name, [*some, "gpu[0]"])) from None
 
 
 def _rank(node: int, fabric: Fabric) -> int:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from astranb.core.perfetto import Event, counter, flow, process, rows_of, slice_, thread
+from astranb.core.plural import plural
 
 from .frames import signals, spans
 from .recorder import FLIGHT_KINDS
@@ -130,7 +131,7 @@ def _lines(engine: CacheLineState, most: int, written: dict[str, Any]) -> Iterat
             name = FLIGHT_KINDS[int(flight.kind)]
         else:
             args = {"lines": lines, "busy_ps": int((end[before:after] - start[before:after]).sum())}
-            name = f"{lines} lines"
+            name = plural(lines, "line")
         yield slice_(name, pid, int(flight.link) + 1, begins, ends, category="link", **args)
         before = after
 

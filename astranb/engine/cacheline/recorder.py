@@ -34,13 +34,13 @@ class Recorder:
 
     Attributes
     ----------
-    most, most_bursts : int
+    most : ndarray of int64, shape (2,)
         Most flights and bursts recorded so far: a ring has lost those beyond its length.
     """
 
     def __init__(self, machine: CacheLineMachine, fabric: Fabric, program: Lowered) -> None:
         self._machine, self._fabric, self._program = machine, fabric, program
-        self.most = self.most_bursts = 0
+        self.most = np.zeros(2, np.int64)
 
     @property
     def on(self) -> bool:
@@ -99,7 +99,7 @@ class Recorder:
             In the order of their recording: for each SM, of time.
         """
         self.mark()
-        lost = max(0, self.most_bursts - len(self._machine.recording.bursts))
+        lost = max(0, int(self.most[1]) - len(self._machine.recording.bursts))
         total = int(self._machine.recording.recorder[0].bursts)
         return _read(self._machine.recording.bursts, max(number, lost) if self.on else total, total)
 
@@ -220,10 +220,9 @@ class Recorder:
         After going back the newest rows of the ring hold flights of the future, and the ring
         has lost what these had replaced.
         """
-        total = int(self._machine.recording.recorder[0].flights)
-        self.most = max(self.most, total)
-        self.most_bursts = max(self.most_bursts, int(self._machine.recording.recorder[0].bursts))
-        return total
+        recorder = self._machine.recording.recorder[0]
+        np.maximum(self.most, (recorder.flights, recorder.bursts), out=self.most)
+        return int(recorder.flights)
 
     @property
     def _activity(self) -> np.ndarray:
@@ -239,7 +238,7 @@ class Recorder:
 
     @property
     def _lost(self) -> int:
-        return max(0, self.most - len(self._machine.recording.flights))
+        return max(0, int(self.most[0]) - len(self._machine.recording.flights))
 
 
 def _read(ring: Records, first: int, total: int) -> tuple[int, Records]:

@@ -94,7 +94,7 @@ class _Reroute:
         self._ends += [(first_link + a, first_link + b) for a, b in pairwise(found.first_link.tolist())]
 
     def _other_routes(self, sent: RemoteOperands, way: str, new: dict[int, list[list[int]]]) -> np.ndarray:
-        """Which remote operands get other routes: of a queue pair only where its path is broken."""
+        """Return a mask of remote operands to reroute: those of a queue pair only if its path is broken."""
         operands = self._machine.operands[sent.rows]
         have = np.stack(
             [operands[f"{way}_route"], operands[f"{way}_routes"], getattr(sent, way), sent.queue_pair >= 0],

@@ -9,6 +9,7 @@ from typing import Any, Final, cast
 import numpy as np
 
 from astranb.collectives import Joined
+from astranb.core.plural import plural
 from astranb.core.units import format_bandwidth, format_bytes, format_time
 from astranb.engine.critical_path import CriticalPath
 from astranb.engine.jobs import job_rows
@@ -19,7 +20,7 @@ from astranb.infragraph import LINK_PROPERTIES
 from astranb.workload.astrasim2 import COLLECTIVE, COLLECTIVE_NAMES, DELAY
 
 from .critical_path import CAUSES
-from .ethernet import explain_ethernet, paused_ps
+from .ethernet import explain_ethernet, paused_ps, rates
 from .faults import queued_ps
 from .frames import FRAMES
 from .machine import busy_until
@@ -28,8 +29,10 @@ from .state import CacheLineState
 from .time_classes import BLOCK_CLASSES, BLOCK_COLUMNS, STARTED_LATE, TIME_CLASSES, doing
 from .workload import Graph
 
-__all__ = ["bound", "breakdown", "explain", "headline", "links", "per_rank", "tables"]
+__all__ = ["COALESCED_PERCENT", "bound", "breakdown", "explain", "headline", "links", "per_rank", "tables"]
 
+COALESCED_PERCENT: Final = {2: 5, 4: 8, 8: 9, 16: 16}
+"""Largest error of runs with so many lines a request, in percent: the table of docs/fidelity.md."""
 _COLLECTIVES: Final = {number: name for name, number in COLLECTIVE_NAMES.items()}
 _MOST_CAUSES = 6
 
@@ -145,6 +148,7 @@ def links(engine: CacheLineState) -> list[dict[str, Any]]:
     return [
         {
             "link": fabric.name(number),
+            **dict(zip(("source", "target"), fabric.short_ends([number]), strict=True)),
             **{one.column: int(row[one.column]) for one in LINK_PROPERTIES if one.in_tables},
             "messages": int(row["messages"]),
             "bytes": int(row["bytes"]),
@@ -200,7 +204,7 @@ def _ops(engine: CacheLineState) -> list[dict[str, Any]]:
 
 
 def _begun(engine: CacheLineState) -> dict[tuple[int, int], tuple[int, int]]:
-    """When operations of a workload, by rank and row, began and ended (-1: not yet), in their order."""
+    """Return start and end of a workload's operations, by rank and row, in their order; -1: not yet."""
     blocks, program = engine.machine.blocks, cast("Joined", engine.program)
     started, ended = (np.asarray(blocks[name]).tolist() for name in ("started_ps", "ended_ps"))
     found: dict[tuple[int, int], tuple[int, int]] = {}
@@ -233,18 +237,30 @@ def _operations(engine: CacheLineState, graph: Graph) -> list[dict[str, Any]]:
 def headline(engine: CacheLineState) -> Headline:
     """Return what ran on what, and how much work it was."""
     program = engine.program
-    channels = "1 channel" if program.channels == 1 else f"{program.channels} channels"
-    where = f"{program.ranks} GPUs on {engine.infra.name}, {channels}"
+    where = f"{plural(program.ranks, 'GPU')} on {engine.infra.name}, {plural(program.channels, 'channel')}"
     launch = "" if engine.launch == "none" else f", launch {engine.launch}"
     what = f"{engine.work.title}, {format_bytes(engine.work.size)}, {where}{launch}"
-    return Headline(what, f"{engine.events:,} events, {int(engine.machine.clock[0].hops):,} line hops")
+    work = f"{plural(engine.events, 'event')}, {plural(int(engine.machine.clock[0].hops), 'line hop')}"
+    if engine.network.coalesce > 1 and not program.flags:  # packets travel line by line
+        work += f", {_coalesced(engine.network.coalesce)}"
+    return Headline(what, work)
+
+
+def _coalesced(lines: int) -> str:
+    """Number of lines that travel as one request, and how far such runs were off, as text."""
+    measured = max((given for given in COALESCED_PERCENT if given <= lines), default=2)
+    whose = "" if measured == lines else f"those of {measured} "
+    return f"{lines} lines a request: {whose}up to {COALESCED_PERCENT[measured]} % off, docs/fidelity.md"
 
 
 def tables(engine: CacheLineState) -> dict[str, Callable[[], Any]]:
     """Tables of results by name: lists of rows, or columns."""
+    own: dict[str, Callable[[CacheLineState], Any]]
     own = {"ranks": per_rank, "links": links, "phases": phase_rows, "blocks": _blocks, "ops": _ops}
     if engine.program.source.known:
         own["lines"] = by_line
+    if engine.network.roce is not None:
+        own["rates"] = rates
     found: dict[str, Callable[[], Any]] = {}
     found |= {name: partial(make, engine) for name, make in {**own, **FRAMES}.items()}
     if isinstance(engine.work, Graph):

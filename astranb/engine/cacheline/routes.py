@@ -82,11 +82,11 @@ def remote_operands(operands: Records, ops: Records, blocks: Records, ranks: int
     counts = ops["sources"] + ops["targets"] + (ops["semaphore"] >= 0)
     issuer = np.repeat(blocks["gpu"][ops["block"]], counts)
     remote = np.flatnonzero(operands["gpu"] != issuer)
-    here, there = issuer[remote].astype(np.int64), operands["gpu"][remote].astype(np.int64)
+    here, owner = issuer[remote].astype(np.int64), operands["gpu"][remote].astype(np.int64)
     # A queue pair has one path, on which nothing overtakes anything.
     pair = np.where(blocks["engine"] == t.NIC, np.arange(len(blocks)), -1)
     pair = np.repeat(pair[ops["block"]], counts)[remote]
-    return RemoteOperands(remote, here * ranks + there, there * ranks + here, pair, ranks)
+    return RemoteOperands(remote, here * ranks + owner, owner * ranks + here, pair, ranks)
 
 
 def enter_routes(
@@ -127,7 +127,7 @@ def enter_routes(
 def planes_of(
     fabric: Fabric, program: Lowered, gpus: Records, routes: Records, route_links: np.ndarray
 ) -> tuple[Records, Records, Records]:
-    """Find the lanes between each GPU and the switches that all of them share.
+    """Find the lanes between each GPU and the switches that all of them share, or all of its node.
 
     Returns
     -------
@@ -141,7 +141,7 @@ def planes_of(
     Raises
     ------
     InputError
-        An operation is to be done in a switch, and the GPUs have none in common.
+        An operation is to be done in a switch, and its GPUs have none in common.
     """
     planes: list[tuple[int, int]] = []
     more: list[tuple[int, int, int]] = []
@@ -150,15 +150,21 @@ def planes_of(
     if program.ops["in_switch"].any():
         used = [int(fabric.gpus[r]) for r in range(program.ranks)]
         shared = [_switches(fabric, node) for node in used]
-        common = set.intersection(*(set(lanes) for lanes in shared))
-        keys = sorted(common)
-        if not keys:
+        owner = fabric.graph.nodes.instance[used]
+        if set.intersection(*(set(lanes) for lanes in shared)):
+            owner = np.zeros(program.ranks, np.int64)
+        keys_of = {
+            node: sorted(set.intersection(*(set(shared[rank]) for rank in np.flatnonzero(owner == node))))
+            for node in np.unique(owner).tolist()
+        }
+        if not all(keys_of.values()) or _leaves(program, owner):
             raise InputError(
-                "no switch joins all GPUs directly, so that none can add up",
+                "no switch joins all GPUs directly, so none can add up",
                 where=program.name,
                 hint="take an infrastructure whose GPUs share switches, or another algorithm",
             )
         for rank in range(program.ranks):
+            keys = keys_of[int(owner[rank])]
             gpus[rank].first_plane, gpus[rank].planes = len(planes), len(keys)
             for key in keys:
                 up, down = shared[rank][key]
@@ -175,6 +181,15 @@ def planes_of(
     link_table[: len(route_links)] = route_links
     link_table[len(route_links) : count] = links
     return table, routes, link_table
+
+
+def _leaves(program: Lowered, owner: np.ndarray) -> bool:
+    """Return whether an operation in a switch is of GPUs with several owners."""
+    ops, operands = program.ops, program.operands
+    counts = ops["sources"] + ops["targets"] + (ops["semaphore"] >= 0)
+    within = np.repeat(ops["in_switch"] > 0, counts)
+    issuer = np.repeat(program.blocks["gpu"][ops["block"]], counts)
+    return bool((owner[issuer[within]] != owner[operands["gpu"][within]]).any())
 
 
 def _switches(fabric: Fabric, node: int) -> dict[tuple[int, int], tuple[int, int]]:
@@ -223,10 +238,10 @@ def flows_of(fabric: Fabric, routes: Records, route_links: Records, before: Reco
 def machine_links(fabric: Fabric, presets: Sequence[Preset], gpus: Records, proxy_ps: int) -> Records:
     """The links of the fabric, and behind them those of every GPU's mesh (see ``gpu/mesh.py``).
 
-    What leaves a NIC for the network has the latency of proxy threads too.
+    Requests wait at their NIC for proxy threads; responses need none.
     """
     parts = [own(fabric.links)]
-    parts[0]["latency_ps"][fabric.leave_nics] += proxy_ps
+    parts[0]["post_ps"][fabric.enter_nics] = proxy_ps
     first = len(fabric.links)
     for rank, preset in enumerate(presets):
         gpus[rank].first_chip_link = first

@@ -25,7 +25,7 @@ SPOT = np.dtype(
         ("line", "i4"),
     ]
 )
-"""Where one thread block is."""
+"""Position of a thread block."""
 
 
 def where(engine: CacheLineState) -> Records:

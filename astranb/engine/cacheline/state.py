@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -79,7 +79,6 @@ class CacheLineState:
     """
 
     fidelity = "cacheline"
-    shortcut = None
     as_of_ps = -1
 
     def __init__(
@@ -209,14 +208,23 @@ class CacheLineState:
         """One of the counts that name a point of the run; ``now_ps`` is -1 before the first event."""
         return int(self.machine.clock[0][name])
 
-    def kept(self, sizes: Mapping[str, int] | None = None) -> dict[str, memoryview]:
+    def kept(self, sizes: Mapping[str, int] | None = None, *, whole: bool = False) -> dict[str, memoryview]:
         """Return the contents of a checkpoint as writable bytes.
 
         ``sizes``: those of the tables at the checkpoint to go back to; they change only where routes do.
+        ``whole``: with everything recorded.
         """
         if sizes is not None:
+            self.recorder.mark()
             self.machine = self.machine.resized(sizes)
-        return self.machine.kept()
+        most = {"most": memoryview(self.recorder.most.view(np.uint8))} if whole else {}  # type: ignore[arg-type]
+        return self.machine.kept(whole=whole) | most
+
+    @property
+    def layout(self) -> dict[str, np.dtype[Any]]:
+        """Names and types of the fields of each table that a snapshot may hold."""
+        tables = {**self.machine.tables, **self.machine.recording._asdict(), "most": self.recorder.most}
+        return {name: np.asarray(table).dtype for name, table in tables.items()}
 
     @property
     def state_bytes(self) -> int:
@@ -226,6 +234,10 @@ class CacheLineState:
     def digest(self) -> str:
         """Hash everything simulated (32 hex digits); the recording is no part of it."""
         return state_hash(self.machine)
+
+    def finish(self) -> bool:
+        """Do nothing: every event is handled."""
+        return False
 
     def go(self, *, steps: int, closely: bool, until_ps: int | None = None, **most: int) -> int:
         """Handle events up to the limits, which count from the start of the run."""
@@ -256,7 +268,7 @@ class CacheLineState:
         self.machine.control["max_events"] = steps
         return self.machine.run()
 
-    def check(self, why: int) -> None:
+    def stopped(self, why: int) -> None:
         """Raise a Deadlock or WrongResult where the run cannot go on or has ended wrongly."""
         clock = self.machine.clock[0]
         if why == EXHAUSTED:
@@ -278,7 +290,8 @@ class CacheLineState:
     def _fault(self) -> str:
         """Name the first fault of the program, and the reading under which it is right, if there is one."""
         try:
-            program = self.work.program(len(self.chosen), self.fabric.shape)  # type: ignore[union-attr]
+            work = self.work.on_gpu(self.chosen[0].sms)  # type: ignore[union-attr]
+            program = work.program(len(self.chosen), self.fabric.shape)
             flaws = within(
                 _PROOF_S,
                 lambda: verify(program, self.work.name, root=self.work.root, most=1),
@@ -288,7 +301,11 @@ class CacheLineState:
         # The first fault, and how it may be read; that the result is wrong is said already.
         faults = [flaw for flaw in flaws if flaw.kind not in ("result", "more")]
         faults = [flaw for flaw in faults if flaw.kind == faults[0].kind]
-        return "".join(f"; {flaw.message.removeprefix(f'{program.name}: ')}" for flaw in faults)
+        return "".join(
+            f"; {flaw.message.removeprefix(f'{program.name}: ')}"
+            + "".join(f" | {line}" for line in flaw.lines)
+            for flaw in faults
+        )
 
     def _down_since(self) -> dict[int, int]:
         """Since when each link is down, in ps."""

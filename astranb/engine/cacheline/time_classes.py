@@ -20,7 +20,7 @@ TIME_CLASSES: Final = {
     "signal": "issues a signal, or is about to",
     "idle": "has not begun, or has ended",
     "started late": "its rank has not started",
-    "issue or data": "one of the two: thread blocks share issue slots, so that their tracks cannot tell",
+    "issue or data": "one of the two: thread blocks share issue slots, so their tracks cannot tell",
 }
 """The classes, and what an SM or a thread block does in each."""
 

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import cast
 
 from astranb.core.errors import InputError
-from astranb.core.units import bandwidth_Bps, format_bandwidth, format_time, time_ps
+from astranb.engine.breakpoints import with_unit
 from astranb.engine.critical_path import CriticalPath
-from astranb.engine.edits import Edit
-from astranb.engine.what_if import Change, factor_of
+from astranb.engine.edits import is_factor
+from astranb.engine.what_if import Change
 from astranb.gpu import tables as t
+from astranb.infragraph import is_several
 
 from .critical_path import WAITS, LinePath, LineSegment
-from .edits import CHANGEABLE, parameters, read_edit
-from .paths import resolve
+from .edits import LINKS, read_edit
+from .faults import is_down
+from .paths import SUMMED
 from .state import CacheLineState
 
 __all__ = ["LineQuestion", "estimate", "suggest"]
@@ -56,60 +58,37 @@ class LineQuestion:
 
     def __init__(self, engine: CacheLineState, path: str, value: int | str) -> None:
         self.path, self.value = path.strip(), str(value)
-        head, _, self.field = self.path.rpartition(".")
-        fabric, machine = engine.fabric, engine.machine
-        self.edit: Edit | None = None
-        self.signals = machine.ops["kind"] == t.NOTIFY
+        self.field = self.path.rpartition(".")[2]
+        self.signals = engine.machine.ops["kind"] == t.NOTIFY
         if self.field in _REBUILT:
             hint = f"run sim.rebuilt({self.field}=...) beside it, and ask compare(sim, other)"
             raise InputError(f"{self.field!r} is settled at the start of a run", where=path, hint=hint)
-        if head in ("*->*", "gpu[*]"):
-            self.kind = "link" if head == "*->*" else "gpu"
-            self.rows = tuple(range(len(fabric.links) if self.kind == "link" else len(machine.gpus)))
-            allowed = [name for name in _FIELDS if (name in _LINK) == (self.kind == "link")]
-            if self.field not in allowed:
-                raise InputError(
-                    f"{self.field!r} of a {self.kind} cannot be changed",
-                    where=path,
-                    hint=f"one of {', '.join(allowed)}",
-                )
+        self.edit = replace(read_edit(0, self.path, self.value, engine.fabric, engine.machine), at_ps=0)
+        self.path = self.edit.path
+        table = engine.machine.tables[f"{self.edit.kind}s"]
+        if self.edit.field == "up":
+            self.was = [int(not is_down(engine.machine, link)) for link in self.edit.rows]
         else:
-            place = resolve(head or path, fabric, machine)
-            self.kind, self.rows = place.kind, place.rows
-            if self.kind not in ("link", "gpu") or self.field not in _FIELDS:
-                self.edit = replace(read_edit(0, self.path, self.value, fabric, machine), at_ps=0)
-                found = {one.path: one.value for one in parameters(place, machine)}
-                self.now = found[self.edit.path]
-                return
-        self.column = CHANGEABLE[self.kind][self.field][0]
-        self.was = [int(n) for n in machine.tables[f"{self.kind}s"][self.column][list(self.rows)]]
-        self.lanes = 1 if head == "*->*" or self.field != "bandwidth" else len(self.rows)
-        self.new = [_changed(self.value, was, self.path, self.field, self.lanes) for was in self.was]
-        if not any(self.was):
+            self.was = table[self.edit.field][list(self.edit.rows)].tolist()
+        if not any(self.was) and is_factor(self.value):
             raise InputError(f"{self.field} is 0 here", where=self.path)
 
     @property
-    def words(self) -> str:
+    def was_text(self) -> str:
         """Value now, for a person."""
-        if self.edit is not None:
-            return self.now
-        low, high = (min(self.was), max(self.was)) if self.lanes == 1 else (sum(self.was),) * 2
-        show = format_bandwidth if self.field == "bandwidth" else format_time
-        return show(low) if low == high else f"{show(low)} to {show(high)}"
-
-    def edits(self) -> Iterator[Edit]:
-        """Yield the edits that carry the change out."""
-        if self.edit is not None:
-            yield self.edit
-            return
-        for number in sorted(set(self.new)):
-            rows = tuple(row for row, new in zip(self.rows, self.new, strict=True) if new == number)
-            yield Edit(0, self.path, self.value, self.kind, self.column, rows, number)
+        field, was = self.edit.field, self.was
+        if field == "up":
+            return "yes" if all(was) else "no"
+        if field in SUMMED and not is_several(self.edit.path):
+            was = [sum(was)]
+        show = LINKS[field].text if self.edit.kind == "link" else partial(with_unit, field)
+        low, high = show(min(was)), show(max(was))
+        return low if low == high else f"{low} to {high}"
 
     def about(self, path: CriticalPath) -> Change:
         """The change with an estimate from the critical path, where there can be one."""
-        if self.edit is not None:
-            return Change(self.path, self.value, self.words, path.time_ps, 0)
+        if self.field not in _FIELDS:
+            return Change(self.path, self.value, self.was_text, path.time_ps, 0)
         return estimate(cast("LinePath", path), self)
 
 
@@ -137,7 +116,8 @@ def suggest(engine: CacheLineState, path: LinePath) -> list[Change]:
 def estimate(path: LinePath, question: LineQuestion) -> Change:
     """Estimate a change from the critical path: what depends on it is scaled, the rest stays."""
     change = {
-        row: (was, new) for row, was, new in zip(question.rows, question.was, question.new, strict=True)
+        row: (was, new)
+        for row, was, new in zip(question.edit.rows, question.was, question.edit.numbers, strict=True)
     }
     total, least, on_path = 0.0, 0.0, 0
     following = [*(segment.cause for segment in path.line_segments[1:]), ""]
@@ -156,7 +136,7 @@ def estimate(path: LinePath, question: LineQuestion) -> Change:
         total += length
         least += 0.0 if segment.cause in WAITS else length
     return Change(
-        question.path, question.value, question.words, path.time_ps, on_path, round(total), int(least)
+        question.path, question.value, question.was_text, path.time_ps, on_path, round(total), int(least)
     )
 
 
@@ -169,19 +149,6 @@ def _depends(question: LineQuestion, segment: LineSegment, after: str) -> bool:
     if field == "l2":  # a line that missed pays for the L2 when it returns from memory
         return cause == "HBM" or (cause == "L2" and not missed)
     return cause in _FIELDS[field]
-
-
-def _changed(value: str, was: int, path: str, field: str, lanes: int) -> int:
-    """The new number of each lane or GPU: from a factor, or a value with a unit for all lanes together."""
-    text = value.strip().lower()
-    if text.startswith("x"):
-        factor = factor_of(text, path)
-        return max(1, round(was * factor)) if was else 0
-    of_lane = field == "bandwidth"
-    number = bandwidth_Bps(value, where=path) // lanes if of_lane else time_ps(value, where=path)
-    if field in ("bandwidth", "issue") and number == 0:
-        raise InputError("it cannot be 0", where=path)
-    return number
 
 
 def _owner(engine: CacheLineState, segment: LineSegment) -> str:

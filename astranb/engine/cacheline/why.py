@@ -6,6 +6,7 @@ from collections import Counter
 
 import numpy as np
 
+from astranb.core.plural import plural
 from astranb.core.units import format_time
 from astranb.engine.why import WaitStep, Why
 from astranb.gpu import tables as t
@@ -158,15 +159,17 @@ class _WaitChain:
         }[state](block)
 
     def _done(self, block: int) -> None:
-        when = int(self._machine.blocks[block].ended_ps)
-        self._report(block, "has ended: it waits for nothing", when)
+        when = format_time(int(self._machine.blocks[block].ended_ps))
+        self._report(block, f"ended at {when}: it waits for nothing")
 
     def _pending(self, block: int) -> None:
         blocks, row = self._machine.blocks, self._machine.blocks[block]
         if row.after > 0:
             ops = self._machine.ops
             late = (ops["kind"] == t.RELEASE) & (ops["value"] == block) & (ops["started_ps"] < 0)
-            self._report(block, f"has not begun: it waits for the end of {int(row.after)} others", 0)
+            self._report(
+                block, f"has not begun: it waits for the end of {plural(int(row.after), 'other')}", 0
+            )
             for other in ops["block"][late][:1]:
                 self._block(int(other))
             return
@@ -181,7 +184,7 @@ class _WaitChain:
         same = (blocks["gpu"] == row.gpu) & (blocks["engine"] == row.engine) & (blocks["sm"] >= 0)
         resident = np.flatnonzero(same & (blocks["state"] != t.DONE))
         what = ("SM", "copy engine", "NIC")[int(row.engine)]
-        room = f"the {what}s of its GPU have room for {len(resident)} blocks"
+        room = f"the {what}s of its GPU have room for {plural(len(resident), 'block')}"
         self._report(block, f"has not begun: {room}", 0)
         # A place becomes free when the first of them ends: one that does not wait for others, if any.
         able = [b for b in resident if blocks["state"][b] != t.WAITING]
@@ -203,7 +206,7 @@ class _WaitChain:
             )  # fmt: skip
             under_way = self._lines.of_sm(sm)
             if len(under_way):
-                self._line(int(under_way[0]), "the oldest of them is")
+                self._line(int(under_way[0]), "the oldest of them:")
         elif sm in self._lines.next_issue:
             next_ps = self._lines.next_issue[sm]
             text = f"issues its next instruction at {format_time(next_ps)}: it is limited by its issue slots"
@@ -239,7 +242,7 @@ class _WaitChain:
         elif self._is_absent(loads[0]):
             self._packet(loads[0])
         else:
-            self._line(loads[0], f"{len(loads):,} loads are under way, the oldest is")
+            self._line(loads[0], f"{plural(len(loads), 'load')} under way, the oldest:")
 
     def _tile(self, block: int, number: int) -> None:
         """A tile: the matrix units compute a step of it, or its operands are on their way."""
@@ -255,7 +258,7 @@ class _WaitChain:
             return
         loads = [int(r) for r in self._lines.of_block(block) if machine.requests[r].kind == t.LOAD]
         if loads:
-            self._line(loads[0], f"{len(loads):,} lines of its operands are under way, the oldest is")
+            self._line(loads[0], f"{plural(len(loads), 'line')} of its operands under way, the oldest:")
         else:
             self._slots(int(row.sm))
 
@@ -267,14 +270,14 @@ class _WaitChain:
             until = f" until {format_time(over_ps)}" if over_ps >= 0 else ""
             self._report(block, f"is in a system-wide fence{until}", row.since_ps, over_ps)
             return
-        stores = f"{int(row.unacked):,} stores and signals"
+        missing = f"{plural(int(row.unacked), 'acknowledgement')} of stores and signals"
         if row.op < row.last_op and self._machine.ops[int(row.op)].fence == t.COUNTED:
-            stores = f"those of all but its last moves, of {stores},"
-        self._report(block, f"waits at {what} until {stores} are acknowledged", row.since_ps)
+            missing += ", but those of its last moves"
+        self._report(block, f"waits at {what} for {missing}", row.since_ps)
         kinds = (t.STORE, t.SIGNAL)
         mine = [r for r in self._lines.of_block(block) if self._machine.requests[r].kind in kinds]
         if mine:
-            self._line(int(mine[0]), "the oldest is")
+            self._line(int(mine[0]), "the oldest:")
 
     # Signals and packets -------------------------------------------------------
 
@@ -290,7 +293,7 @@ class _WaitChain:
             polls = self._lines.of_block(block)
             self._put("the signal is there; the poll that will see it is under way", self._path(block))
             if len(polls):
-                self._line(int(polls[-1]), "it is")
+                self._line(int(polls[-1]), "the poll:")
             return
         missing = self._missing(semaphore)
         if not missing:
@@ -298,19 +301,19 @@ class _WaitChain:
             self._why.circle = True
             return
         distance, signal = missing[min(needed - has, len(missing)) - 1]
-        others = f" (and {len(missing) - 1} others)" if len(missing) > 1 else ""
+        others = f" (and {plural(len(missing) - 1, 'other')})" if len(missing) > 1 else ""
         who = int(machine.ops[signal].block)
         under_way = self._lines.of_op(signal, t.SIGNAL)
         if distance < 0 and len(under_way):
             self._report(who, f"has signalled it at {self._op(signal)}{others}")
-            self._line(int(under_way[0]), "the signal is")
+            self._line(int(under_way[0]), "the signal:")
             return
         if machine.ops[signal].started_ps >= 0:
             self._report(who, f"has posted it at {self._op(signal)}, behind stores not acknowledged{others}")
             for move in range(signal - int(machine.ops[signal].before), signal):
                 stores = self._lines.of_op(move, t.STORE)
                 if len(stores):
-                    self._line(int(stores[0]), "the oldest is")
+                    self._line(int(stores[0]), "the oldest:")
                     return
             return
         self._report(who, f"has yet to signal it at {self._op(signal)}{others}")
@@ -340,7 +343,7 @@ class _WaitChain:
         return bool(machine.flags[flag + int(machine.details[request].index)] == 0)
 
     def _packet(self, request: int) -> None:
-        """Who writes the packet that a load does not find."""
+        """Follow a load's wait for a packet to the operation that writes it."""
         machine, ops = self._machine, self._machine.ops
         row, where = machine.requests[request], f"line[{request}]"
         if self._comes_back(("line", request), int(machine.warps[int(row.warp)].block)):
@@ -361,7 +364,7 @@ class _WaitChain:
         stores = stores[machine.requests["line"][stores] == row.line]
         if len(stores):
             self._report(who, f"has stored it at {self._op(op)}")
-            self._line(int(stores[0]), "it is")
+            self._line(int(stores[0]), "the store:")
             return
         self._report(who, f"has yet to store it at {self._op(op)}")
         under_way = [int(r) for r in self._lines.of_block(who) if machine.requests[r].op == op]
@@ -372,7 +375,7 @@ class _WaitChain:
         elif self._is_absent(needed[0]):
             self._packet(needed[0])
         else:
-            self._line(needed[0], "for that")
+            self._line(needed[0], "it needs")
 
     # Lines and links -----------------------------------------------------------
 
@@ -389,15 +392,16 @@ class _WaitChain:
         queued = [int(r) for r in on if self._lines.spot(int(r)).cause == "queue"]
         busy = f"{utilisation(self._engine, links):.0%} busy so far"
         self._put(
-            f"{path} carries {len(on) - len(queued):,} lines, {len(queued):,} wait in its queue; {busy}", path
+            f"{path}: {plural(len(on) - len(queued), 'line')} on it, {len(queued):,} in its queue; {busy}",
+            path,
         )
         users = Counter((int(machine.warps[int(requests[r].warp)].block), int(requests[r].op)) for r in on)
         for (block, op), count in users.most_common(_MOST_USERS):
             waits = sum(int(requests[r].op) == op for r in queued)
-            lines = f"{count:,} lines of {self._op(op)} on it, {waits:,} of them in its queue"
+            lines = f"{plural(count, 'line')} of {self._op(op)} on it, {waits:,} of them in its queue"
             self._report(block, f"has {lines}")
         if len(users) > _MOST_USERS:
-            self._put(f"and {len(users) - _MOST_USERS} other thread blocks", path)
+            self._put(f"and {plural(len(users) - _MOST_USERS, 'other thread block')}", path)
 
     def _semaphore(self, place: MachinePart) -> None:
         """Of the thread blocks that wait for a semaphore the one that waits longest."""
@@ -405,7 +409,8 @@ class _WaitChain:
         at = ops["semaphore"][np.minimum(blocks["op"], len(ops) - 1)] == place.row
         waiting = np.flatnonzero((blocks["state"] == t.WAITING) & at)
         value = int(machine.semaphores[place.row].value)
-        self._put(f"{place.path} is {value}, and {len(waiting)} thread blocks wait for it", place.path)
+        waits = plural(len(waiting), "thread block waits", "thread blocks wait")
+        self._put(f"{place.path} is {value}, and {waits} for it", place.path)
         if len(waiting):
             self._block(_worst(self._engine, waiting))
 
@@ -416,7 +421,7 @@ class _WaitChain:
         queue = max(0, int(row.free_at_ps) - now_ps)
         busy = f"{int(busy_until(table[[place.row]], now_ps)[0]) / max(1, now_ps):.0%} busy so far"
         waits = f"its queue lasts {format_time(queue)}" if queue else "nothing waits for it"
-        self._put(f"{place.path}: {waits}; {int(row.lines):,} lines served, {busy}", place.path)
+        self._put(f"{place.path}: {waits}; {plural(int(row.lines), 'line')} served, {busy}", place.path)
 
     def _node(self, place: MachinePart) -> None:
         out = np.flatnonzero(self._machine.links["src"] == place.row)
@@ -425,5 +430,7 @@ class _WaitChain:
             return
         count = {int(link): len(self._lines.on_links((int(link),))) for link in out}
         busiest = max(count, key=lambda link: (count[link], -link))
-        self._put(f"{place.path}: {sum(count.values()):,} lines on its links out; most are on", place.path)
+        self._put(
+            f"{place.path}: {plural(sum(count.values()), 'line')} on its links out; most are on", place.path
+        )
         self._link(self._fabric.name(busiest), (busiest,))

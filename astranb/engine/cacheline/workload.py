@@ -11,25 +11,22 @@ way at a time, in the order of their ids as their dependencies allow.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from pathlib import Path
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 
-from astranb.collectives import Collective, Joined, Lowered, Section, join, lower
+from astranb.collectives import Joined, Lowered, Section, join, lower
 from astranb.core.errors import InputError
 from astranb.core.timesteps import NEVER
 from astranb.core.units import format_bytes
-from astranb.gpu import Preset, preset
+from astranb.gpu import Preset
 from astranb.gpu import tables as t
 from astranb.net import Shape
 from astranb.workload.astrasim2 import (
-    ALGORITHM_WORDS,
     COLLECTIVE,
-    COLLECTIVE_NAMES,
     COMPUTE,
     SEND,
     Memory,
@@ -41,7 +38,6 @@ from astranb.workload.astrasim2 import (
     durations_ns,
 )
 from astranb.workload.kernels import (
-    DEFAULT_GPU,
     Attention,
     Grid,
     KernelTimes,
@@ -49,12 +45,11 @@ from astranb.workload.kernels import (
     Product,
     ShapedKernel,
     Stream,
-    gpu_named,
     grids,
     kernel_of,
 )
 
-from .calls import ALGORITHMS, Calls
+from .calls import Calls
 from .kernels import lower_grid
 
 __all__ = ["Graph"]
@@ -88,11 +83,11 @@ class Graph:
 
     Examples
     --------
-    >>> from astranb.workload.astrasim2 import System
+    >>> from astranb import astrasim2
     >>> step = Operations.of(
     ...     [{"kind": COMPUTE, "duration_ns": 5000}, {"kind": COLLECTIVE, "bytes": 1 << 16}], [[], [0]]
     ... )
-    >>> ring = System.from_document(
+    >>> ring = astrasim2.System.from_document(
     ...     {"all-reduce-implementation": ["ring"], "preferred-dataset-splits": 1}
     ... )
     >>> Graph([step] * 4, ring).size
@@ -128,83 +123,6 @@ class Graph:
         """
         w = workload
         return cls(w.operations, w.system, w.groups, w.memory, title, durations, w.jobs)
-
-    @classmethod
-    def beside(
-        cls,
-        kernels: Sequence[Product | Attention | Stream],
-        collective: Collective | None = None,
-        gpu: str | Path = DEFAULT_GPU,
-        ranks: int = 8,
-        *,
-        precision: str = "bf16",
-        urgent: bool = True,
-        first: str = "",
-        stream_k: bool = False,
-    ) -> Self:
-        """Build the work of ranks that compute beside a collective, or one after the other.
-
-        Parameters
-        ----------
-        kernels : sequence of Product, Attention or Stream
-            One after another; none: the collective alone.
-        collective : Collective, optional
-            By an algorithm that messages have too, such as ``ring``; none: the kernels alone.
-        gpu : str or Path
-            Of every rank: a name or a file.
-        ranks : int
-        precision : str
-            Of products: ``bf16``, ``fp16`` or ``fp8``.
-        urgent : bool
-            Whether the collective's thread blocks are given SMs before those of kernels.
-        first : str
-            ``"kernels"`` or ``"collective"``: the other one waits for it.
-        stream_k : bool
-            As of :class:`~astranb.workload.kernels.KernelTimes`.
-
-        Raises
-        ------
-        InputError
-            There is no such GPU, precision or order, or a thread block does not fit on its SMs.
-
-        Examples
-        --------
-        >>> from astranb.workload.kernels import Product
-        >>> Graph.beside([Product(512, 512, 512)], Collective.of("all_reduce", "64KiB", "ring")).size
-        65536
-        """
-        times = KernelTimes(gpu_named(gpu), precision, sustained=1.0, stream_k=stream_k)
-        machine = preset(gpu)
-        launched = tuple(grid for one in kernels for grid in grids(one, times, machine))
-        rows: list[dict[str, int]] = []
-        chosen: dict[str, object] = {"all-reduce-implementation": ["ring"]}
-        if launched:  # the duration is what other fidelities would take
-            took_ns = sum(times.kernel_ns(one) for one in kernels)
-            rows.append({"kind": COMPUTE, "duration_ns": took_ns})
-        if collective is not None:
-            known = collective.algorithm_name in ALGORITHMS.values()
-            if not known or collective.name not in COLLECTIVE_NAMES:
-                what = f"a workload has no {collective.name} by {collective.algorithm_name!r}"
-                raise InputError(what, where="collective", hint=f"use {', '.join(ALGORITHMS.values())}")
-            word = ALGORITHM_WORDS[collective.algorithm_name]
-            size, name = collective.size, COLLECTIVE_NAMES[collective.name]
-            part = size // ranks if collective.name in ("all_gather", "gather") else size
-            rows.append({"kind": COLLECTIVE, "collective": name, "bytes": part, "priority": int(urgent)})
-            chosen = {f"{collective.name.replace('_', '-')}-implementation": [word]}
-        if first not in ("", "kernels", "collective"):
-            raise InputError(f"no order {first!r}", where="first", hint="use kernels or collective")
-        listed = [launched, *(() for _ in rows[1:])]
-        if first == "collective":
-            rows, listed = rows[::-1], listed[::-1]
-        waits = bool(first) and len(rows) > 1
-        one = Operations.of(rows, [(), (0,)] if waits else ())
-        if launched:
-            one = replace(one, grids=tuple(listed))
-        system = System.from_document({**chosen, "preferred-dataset-splits": 1})
-        parts = [f"{len(kernels)} kernel{'s' * (len(kernels) > 1)}"] if launched else []
-        parts += [] if collective is None else [collective.title]
-        parts = parts[::-1] if first == "collective" else parts
-        return cls([one] * ranks, system, title=(", then " if waits else " beside ").join(parts))
 
     def compute_ps(self) -> np.ndarray:
         """Return what each rank's computations on its GPU take, summed."""
@@ -365,5 +283,5 @@ class _Kernels:
 
 
 def _computes(one: Operations) -> np.ndarray:
-    """Which operations are computations on the GPU."""
+    """Return a mask of the operations that are computations on the GPU."""
     return np.asarray((one.rows["kind"] == COMPUTE) & (one.rows["on_cpu"] == 0))

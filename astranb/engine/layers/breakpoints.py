@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from astranb.engine.breakpoints import Breakpoint, unknown_kind
 from astranb.engine.messages import BEGINS, ENDS, PHASE_BEGINS, PHASE_ENDS, event_breakpoint
-from astranb.engine.operations import About
 
 from . import tables as t
 from .about import ProgramRows
-from .paths import LayerPart, resolve
-from .run import LayerRun
+from .paths import LayerPart
 
 __all__ = ["EVENTS", "on_event"]
 
@@ -27,7 +27,7 @@ EVENTS: dict[str, tuple[int, int]] = {
 
 
 def on_event(
-    kind: str | None, path: str | None, run: LayerRun, about: About, program: ProgramRows
+    kind: str | None, path: str | None, places: Sequence[LayerPart], program: ProgramRows
 ) -> Breakpoint:
     """Stop after an event of a kind that concerns an object.
 
@@ -37,7 +37,13 @@ def on_event(
         Unknown kind or object, neither given, or no such event concerns the object.
     """
     unknown_kind(kind, path, tuple(EVENTS))
-    place = LayerPart("rank", "") if path is None else resolve(path, run, about)
-    operation = int(program.at[place.operation]) if place.operation >= 0 else -1
-    row = {"operation": operation, "layer": place.layer, "part": place.part, "dim": place.dim}
-    return event_breakpoint(kind, place.path, EVENTS, row)
+    places = places or [LayerPart("rank", "")]
+    rows = [
+        {
+            "operation": int(program.at[one.operation]) if one.operation >= 0 else -1,
+            "layer": one.layer, "part": one.part, "dim": one.dim,
+        }
+        for one in places
+    ]  # fmt: skip
+    name = places[0].path if len(places) == 1 else str(path).strip()
+    return event_breakpoint(kind, name, EVENTS, rows)

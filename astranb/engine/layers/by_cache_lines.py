@@ -81,10 +81,10 @@ def cacheline_inputs(inputs: LayerWorkload) -> tuple[Workload, np.ndarray]:
         [inputs.network.link_bandwidth(dim) for dim in range(len(inputs.network.units))],
         list(inputs.network.latency_ns),
     )
-    words = {
+    algorithms = {
         f"{name}-implementation": [each[0].name] for name, each in inputs.system.algorithms.items() if each
     }
-    system = other.System.from_document(words, inputs.system.where)
+    system = other.System.from_document(algorithms, inputs.system.where)
     numbered = {number: ranks for ranks, number in groups.items()}
     workload = other.Workload(
         operations, network, system, groups=numbered, compat=inputs.network.compat, title=inputs.title

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
 
+from astranb.core.errors import InputError
 from astranb.core.state import own
 from astranb.engine.edits import REROUTE, Edit, Parameter, checked_edit, no_other_routes, parameters_of
 from astranb.engine.operations import CHANGEABLE as OF_OPERATIONS
-from astranb.engine.operations import SPEED, About, read_value, written
+from astranb.engine.operations import SPEED, checked_number, read_value, written
 from astranb.workload.astrasim1 import HierarchicalNetwork
 
 from . import tables as t
 from .build import check_length
 from .chunks import retime
-from .paths import LayerPart, resolve
+from .paths import LayerPart
 from .run import LayerRun
 
-__all__ = ["CHANGEABLE", "EFFECTS", "apply", "bandwidth_now", "number", "parameters", "read_edit"]
+__all__ = ["CHANGEABLE", "EFFECTS", "apply", "bandwidth_now", "parameters", "present", "read_edit"]
 
 CHANGEABLE = {"rank": {"speed": SPEED}, "layer": {"speed": SPEED}, "dim": OF_OPERATIONS["dim"]}
 EFFECTS = {
@@ -28,7 +29,13 @@ EFFECTS = {
 }
 
 
-def read_edit(path: str, value: float | str | bool, run: LayerRun, about: About) -> Edit:
+def read_edit(
+    path: str,
+    value: float | str | bool,
+    find: Callable[[str], Sequence[LayerPart]],
+    run: LayerRun,
+    edits: Sequence[Edit],
+) -> Edit:
     """Check a change and make an edit of it.
 
     Raises
@@ -42,25 +49,41 @@ def read_edit(path: str, value: float | str | bool, run: LayerRun, about: About)
         path,
         value,
         CHANGEABLE,
-        lambda name: resolve(name, run, about),
-        lambda field, _: read_value(field, value, path),
+        find,
+        lambda field, part: [read_value(field, value, path)] * len(part.rows),
+        lambda field, part, factor: _scaled(field, part, factor, path, run, edits),
         hint="change rank[0].speed, layer[NAME].speed, dim[N].bandwidth or dim[N].latency",
         events=run.events,
         at_ps=run.now_ps,
     )
 
 
-def number(edit: Edit, edits: Sequence[Edit], run: LayerRun) -> float:
-    """Return the present value of what an edit changes, in the unit of its field."""
-    return _now(edit.field, edit.path, edit.rows[0], edits, run)
+def _scaled(
+    field: str, part: LayerPart, factor: float, path: str, run: LayerRun, edits: Sequence[Edit]
+) -> list[float]:
+    """Return what a factor makes of the present values of an object."""
+    if part.kind == "rank" and any((edit.kind, edit.field) == ("layer", field) for edit in edits):
+        hint = "give a value, or a factor of layer[*].speed"
+        raise InputError("layers have speeds of their own", where=path, hint=hint)
+    now = present(part.kind, field, part.rows, edits, run)
+    return [checked_number(field, was * factor, path) for was in now]
 
 
-def _now(field: str, path: str, dim: int, edits: Sequence[Edit], run: LayerRun) -> float:
+def present(kind: str, field: str, rows: Sequence[int], edits: Sequence[Edit], run: LayerRun) -> list[float]:
+    """Return the present value of a field of some rows of a kind, in the unit of the field."""
     if field == "speed":
-        return ([1.0] + [e.number for e in edits if e.path == path])[-1]
+        speeds = [edit for edit in edits if edit.field == field]
+        if kind == "rank":
+            return [([1.0] + [edit.number for edit in speeds if edit.kind == kind])[-1]] * len(rows)
+        found = dict.fromkeys(rows, 1.0)
+        for edit in speeds:  # one of the rank changes all layers
+            for row, now in found.items():
+                found[row] = edit.number if edit.kind == "rank" else edit.of_row.get(row, now)
+        return list(found.values())
     if field == "rate_Bpns":
-        return bandwidth_now(run, edits, dim) / 1e9
-    return _network(run, edits).latency_ns[run.built.levels.physical[dim]]
+        return [bandwidth_now(run, edits, dim) / 1e9 for dim in rows]
+    latency_ns = _network(run, edits).latency_ns
+    return [latency_ns[run.built.levels.physical[dim]] for dim in rows]
 
 
 def apply(edit: Edit, edits: Sequence[Edit], run: LayerRun, base_ps: np.ndarray) -> None:
@@ -69,9 +92,12 @@ def apply(edit: Edit, edits: Sequence[Edit], run: LayerRun, base_ps: np.ndarray)
     if edit.field == "speed":
         rows = m.operations
         mine = (rows.kind == t.COMPUTE) & (rows.begun_ps < 0)
+        speed = np.full(len(rows), edit.number)
         if edit.kind == "layer":
             mine &= np.isin(rows.slot, edit.rows)
-        took_ps = np.round(base_ps[mine] / edit.number)
+            for slot, number in zip(edit.rows, edit.numbers, strict=True):
+                speed[rows.slot == slot] = number
+        took_ps = np.round(base_ps[mine] / speed[mine])
         rest = rows.time_ps[(rows.kind == t.COMPUTE) & ~mine]
         check_length(float(took_ps.sum()) + float(rest.sum(dtype=float)), edit.path)
         rows["time_ps"][mine] = took_ps.astype(np.int64)
@@ -89,9 +115,11 @@ def _network(run: LayerRun, edits: Sequence[Edit]) -> HierarchicalNetwork:
         if edit.field == "rate_Bpns":
             # In the unit of the network's file: ASTRA-sim 1.0 takes gigabytes for gibibytes.
             unit = 2**30 / 1e9 if run.inputs.network.compat else 1.0
-            bandwidth[run.built.levels.physical[edit.rows[0]]] = edit.number / unit
+            for dim, number in zip(edit.rows, edit.numbers, strict=True):
+                bandwidth[run.built.levels.physical[dim]] = number / unit
         elif edit.field == "latency_ns":
-            latency[run.built.levels.physical[edit.rows[0]]] = edit.number
+            for dim, number in zip(edit.rows, edit.numbers, strict=True):
+                latency[run.built.levels.physical[dim]] = number
     return replace(run.inputs.network, bandwidth=tuple(bandwidth), latency_ns=tuple(latency))
 
 
@@ -99,7 +127,7 @@ def parameters(part: LayerPart, run: LayerRun, edits: Sequence[Edit]) -> list[Pa
     """Return the parameters of an object with their values now."""
 
     def now(field: str) -> str:
-        return written(field, _now(field, f"{part.path}.speed", part.dim, edits, run))
+        return written(field, present(part.kind, field, part.rows, edits, run)[0])
 
     return parameters_of(part, CHANGEABLE, now, EFFECTS)
 

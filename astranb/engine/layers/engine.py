@@ -12,14 +12,13 @@ from astranb.core.errors import InputError
 from astranb.engine.breakpoints import Breakpoint, ConditionField
 from astranb.engine.edits import RECORD, Edit, Parameter
 from astranb.engine.operations import Spans, spans_of
+from astranb.infragraph import is_several
 
 from . import edits, flights, inspection
 from . import run_tables as result_tables
-from . import tables as t
 from .about import PARTS
 from .breakpoints import EVENTS, on_event
-from .paths import FIELDS, find
-from .run import condition_tables
+from .paths import FIELDS, LayerPart, condition_field
 from .state import LayerState
 
 __all__ = ["LayerEngine"]
@@ -58,7 +57,7 @@ class LayerEngine(LayerState):
             most["until_ps"] = until_ps
         return self.run.go(steps=steps, closely=closely, **most)
 
-    def check(self, why: int) -> None:
+    def stopped(self, why: int) -> None:
         """Do nothing: a training loop always ends, and its collectives do."""
 
     def others(self) -> Iterable[str]:
@@ -67,33 +66,32 @@ class LayerEngine(LayerState):
 
     def parts(self, path: str = "") -> Mapping[str, Iterable[str]]:
         """Paths of the parts of the rank or of a layer, by their kinds."""
-        if path.startswith("layer["):
+        if path.startswith("layer[") and not is_several(path):
             return {"part": (f"{path}.{word.lower()}" for word in PARTS)}
         return super().parts(path)
 
     def on_event(self, kind: str | None, path: str | None) -> Breakpoint:
         """Stop after an event of a kind that concerns an object."""
-        return on_event(kind, path, self.run, self.about, self.program)
+        return on_event(kind, path, [] if path is None else self.resolve_all(path), self.program)
 
     def condition_field(self, path: str, word: str) -> ConditionField:
         """Find the field that a condition's word means."""
-        return find(path, word, self.run, self.about, self.program)
+        return condition_field(path, word, self.resolve_all(path), self.run, self.about, self.program)
 
-    def readers(self, path: str) -> tuple[str, dict[str, Callable[[Any], float]]]:
-        """An object's full path, and what can be watched of it: what conditions may name."""
-        place = self.resolve(path)
+    def readers(self, place: LayerPart) -> dict[str, Callable[[Any], float]]:
+        """Readers of what can be watched of an object, from an engine: what conditions may name."""
         found: dict[str, Callable[[Any], float]] = {}
         for word in FIELDS[place.kind]:
             try:
-                where = self.condition_field(path, word)
+                where = self.condition_field(place.path, word)
             except InputError:  # a computation has no chunks
                 continue
             found[word] = partial(_read, where)
-        return place.path, found
+        return found
 
-    def parameters(self, path: str) -> list[Parameter]:
+    def parameters(self, place: LayerPart) -> list[Parameter]:
         """Return the parameters of an object with their values now."""
-        return edits.parameters(self.resolve(path), self.run, self.edits) if path else []
+        return edits.parameters(place, self.run, self.edits)
 
     def read_edit(self, path: str, value: float | str | bool, *, back: bool = False) -> Edit:
         """Check a change and make an edit of it; no link has a name: they are alike in a dimension."""
@@ -103,11 +101,11 @@ class LayerEngine(LayerState):
             hint = "change dim[N].bandwidth, or take ASTRA-sim 2.0's files"
             where = path.removesuffix(".up")[:80]
             raise InputError("a layer table's network has no single links", where=where, hint=hint)
-        return edits.read_edit(path, value, self.run, self.about)
+        return edits.read_edit(path, value, self.resolve_all, self.run, self.edits)
 
-    def number(self, edit: Edit) -> float:
-        """The present value of what an edit changes, in the unit of its field."""
-        return edits.number(edit, self.edits, self.run)
+    def present(self, edit: Edit) -> list[float]:
+        """Return the present value of each row that an edit changes, in the unit of its field."""
+        return edits.present(edit.kind, edit.field, edit.rows, self.edits, self.run)
 
     def apply(self, edit: Edit) -> None:
         """Carry an edit out, behind those that were carried out before."""
@@ -154,6 +152,15 @@ class LayerEngine(LayerState):
         """None: all ranks are alike."""
         return []
 
+    def names(self, rows: Sequence[int]) -> dict[str, list[str]]:
+        """Columns that name operations: also the layer, and which of its parts."""
+        layers, slots = self.run.inputs.table.layers, [int(self.program.slot[row]) for row in rows]
+        return {
+            **super().names(rows),
+            "layer": [layers[slot // len(PARTS)].name for slot in slots],
+            "part": [PARTS[slot % len(PARTS)] for slot in slots],
+        }
+
     def own_tables(self) -> dict[str, Callable[[], Any]]:
         """Collectives and layers."""
         return {
@@ -162,5 +169,5 @@ class LayerEngine(LayerState):
         }
 
 
-def _read(where: ConditionField, machine: t.LayerMachine) -> int:
-    return int(condition_tables(machine)[where.owner][where.field][list(where.rows)].sum())
+def _read(where: ConditionField, engine: LayerState) -> int:
+    return int(engine.owners[where.owner][where.field][list(where.rows)].sum())

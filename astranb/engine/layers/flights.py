@@ -56,16 +56,16 @@ def recorded_flights(engine: LayerState) -> int:
 
 @lru_cache
 def _sends(algorithm: str, collective: int, nodes: int) -> tuple[np.ndarray, int]:
-    """Who sends to whom: rows of (step, index of the sender, of the receiver, part), and the number of steps.
+    """Return rows of (step, index of the sender, of the receiver, part), and the number of steps.
 
     A message has ``1 / part`` of the bytes with which the phase begins; where ``part`` is negative, ``-part``
     times as many.
     """
     index = np.arange(nodes)
-    both = 2 if collective == t.ALL_REDUCE else 1
+    passes = 2 if collective == t.ALL_REDUCE else 1
     whole = 1 if collective == t.ALL_GATHER else nodes
     if algorithm == "ring":
-        steps = both * (nodes - 1)
+        steps = passes * (nodes - 1)
         if collective == t.ALL_TO_ALL:
             steps = nodes * (nodes - 1) // 2
         found = [(step, index, (index + 1) % nodes, whole) for step in range(steps)]
@@ -74,13 +74,13 @@ def _sends(algorithm: str, collective: int, nodes: int) -> tuple[np.ndarray, int
         pairs = [(1 << power, 2 << power) for power in powers]
         if collective == t.ALL_GATHER:
             pairs = [(nodes >> (power + 1), -1 << power) for power in powers]
-        pairs += pairs[::-1] if both == 2 else []
+        pairs += pairs[::-1] if passes == 2 else []
         steps = len(pairs)
         found = [(step, index, (index ^ away) % nodes, part) for step, (away, part) in enumerate(pairs)]
     elif algorithm == "direct":
-        steps = both
+        steps = passes
         found = [
-            (step, index, (index + away) % nodes, whole) for step in range(both) for away in range(1, nodes)
+            (step, index, (index + away) % nodes, whole) for step in range(passes) for away in range(1, nodes)
         ]
     else:
         # In a binary tree up to the root and down again, a level at a time; nodes are numbered in order.
@@ -153,7 +153,7 @@ def _sent(
 
 
 def crossings_of(engine: LayerState, phase: np.ndarray) -> tuple[np.ndarray, list[tuple[np.ndarray, ...]]]:
-    """Which links messages of some phases cross: the number of each phase in a list of :func:`_crossings`."""
+    """Return the links crossed by messages of phases: each phase's index in a list of :func:`_crossings`."""
     planned = engine.run.built.planned[phase]
     does = np.asarray(engine.machine.phases.collective)[phase]
     kind = np.stack([planned["algorithm"], does, planned["nodes"], planned["stride"]], 1)

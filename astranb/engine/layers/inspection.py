@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from astranb.core.plural import plural
 from astranb.core.units import format_bytes, format_time
 from astranb.engine.messages import BEGINS, ENDS, PHASE_BEGINS, PHASE_ENDS
 from astranb.engine.operations import (
@@ -19,6 +20,7 @@ from astranb.engine.operations import (
     when,
 )
 from astranb.engine.why import WaitStep, Why
+from astranb.infragraph import title_of
 
 from . import edits
 from . import tables as t
@@ -67,9 +69,9 @@ def why(state: LayerState, path: str) -> Why:
     rows = [asked] if asked >= 0 else computing or [int(row) for row in running]
     for row in rows:
         over, chunks = state.progress(row)
-        part = f"; {over} of {chunks} chunks are done" if chunks else ""
+        part = f"; {over} of {plural(chunks, 'chunk')} done" if chunks else ""
         word = STATES[int(states_of(state, np.array([row]))[0])]
-        since = int(start[row]) if start[row] >= 0 else -1
+        since = int(start[row]) if end[row] < 0 else -1
         found.links.append(WaitStep(f"{about.text(row)} is {word}{part}", about.path(row), since))
     if asked >= 0 and start[asked] < 0:
         for row in [int(one) for one in about.parents_of(asked) if end[one] < 0]:
@@ -146,7 +148,7 @@ def _op(state: LayerState, place: LayerPart) -> dict[str, Any]:
         if start >= 0 > end:
             found = _chunks(state, lambda at: m.streams.collective[at] == int(program.slot))
     waits, others = neighbours(state, row)
-    title = f"{place.path}: {about.label(row)}"
+    title = title_of(place.path, about.label(row))
     return {"title": title, "state": rows + waits, "children": others, **found}
 
 

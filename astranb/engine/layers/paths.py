@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from astranb.core.errors import InputError, near
 from astranb.engine.breakpoints import ConditionField
-from astranb.engine.messages import number_of, operation_row
+from astranb.engine.messages import number_of, operation_row, unknown
 from astranb.engine.operations import About
+from astranb.infragraph import typed
 
 from .about import PARTS, ProgramRows
 from .run import LayerRun
 
-__all__ = ["FIELDS", "LayerPart", "find", "resolve"]
+__all__ = ["FIELDS", "LayerPart", "condition_field", "resolve"]
 
 _CLOCK, _OPERATIONS, _SLOTS, _COLLECTIVES, _QUEUES = range(5)  # owners, as the loop knows them
 
@@ -41,7 +43,6 @@ FIELDS: dict[str, dict[str, tuple[int, str]]] = {
 _PATH = re.compile(r"(?:rank|npu)\[(?P<rank>[^\]]*)\](?:\.(?P<kind>op|dim)\[(?P<which>.*)\])?\Z")
 _DIM = re.compile(r"dim\[(?P<which>[^\]]*)\]\Z")
 _LAYER = re.compile(r"layer\[(?P<which>.*)\](?:\.(?P<part>\w+))?\Z")
-_HINT = "write rank[0], rank[0].op[0], layer[NAME], layer[NAME].wg or dim[0]"
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ def resolve(path: str, run: LayerRun, about: About) -> LayerPart:
     InputError
         There is no such thing.
     """
-    text = path.strip()
+    text = typed(path)
     names = [layer.name for layer in run.inputs.table.layers]
     if text in names:
         return _layer(names.index(text), names, None, path)
@@ -97,7 +98,8 @@ def resolve(path: str, run: LayerRun, about: About) -> LayerPart:
         dim = number_of(found["which"], dims, "dimension", path)
         return LayerPart("dim", f"dim[{dim}]", dim=dim)
     if not (found := _PATH.match(text)):
-        raise InputError("names nothing", where=path[:80] or "an empty path", hint=_HINT)
+        counts = {"rank": 1, "dim": dims}
+        raise unknown(text, about, counts, [f"layer[{name}]" for name in names])
     rank = number_of(found["rank"], run.inputs.network.npus, "rank", path)
     if rank:
         hint = f"write rank[0], which stands for all {run.inputs.network.npus}"
@@ -111,40 +113,52 @@ def resolve(path: str, run: LayerRun, about: About) -> LayerPart:
     return LayerPart("rank", "rank[0]")
 
 
-def find(path: str, name: str, run: LayerRun, about: About, program: ProgramRows) -> ConditionField:
-    """Find the field that a condition's word means.
+def condition_field(
+    path: str, name: str, places: Sequence[LayerPart], run: LayerRun, about: About, program: ProgramRows
+) -> ConditionField:
+    """Find the field of some objects that a condition's word means.
 
     Raises
     ------
     InputError
-        There is no such object or field.
+        There is no such field.
     """
-    place = resolve(path, run, about)
-    known = FIELDS[place.kind]
-    if name not in known:
-        raise InputError(f"no field {name!r}", where=place.path, hint=near(name, known))
-    owner, field = known[name]
+    rows: list[int] = []
+    for place in places:
+        known = FIELDS[place.kind]
+        if name not in known:
+            raise InputError(f"no field {name!r}", where=place.path, hint=near(name, known))
+        owner, field = known[name]
+        rows += _rows_of(place, name, owner, run, about, program)
+    full = places[0].path if len(places) == 1 else path.strip()
+    return ConditionField(full, owner, rows, field, name)
+
+
+def _rows_of(
+    place: LayerPart, name: str, owner: int, run: LayerRun, about: About, program: ProgramRows
+) -> Sequence[int]:
+    """Return the rows of the table that has a field of an object."""
     m = run.machine
-    rows: tuple[int, ...] = (0,)
     if place.kind == "op":
-        rows = (int(program.at[place.operation]),)
-        if owner == _COLLECTIVES:
-            if about.kind[place.operation] == 0:
-                raise InputError(f"a computation has no {name}", where=place.path, hint="name a collective")
-            rows = (int(m.operations.slot[rows[0]]),)
-    elif place.kind == "layer":
-        rows = place.slots
-    elif place.kind == "dim":
+        row = int(program.at[place.operation])
+        if owner != _COLLECTIVES:
+            return (row,)
+        if about.kind[place.operation] == 0:
+            raise InputError(f"a computation has no {name}", where=place.path, hint="name a collective")
+        return (int(m.operations.slot[row]),)
+    if place.kind == "layer":
+        return place.slots
+    if place.kind == "dim":
         each = int(m.clock[0].queues)
-        rows = tuple(range(place.dim * each, (place.dim + 1) * each))
-    return ConditionField(place.path, owner, rows, field, name)
+        return range(place.dim * each, (place.dim + 1) * each)
+    return (0,)
 
 
 def _layer(number: int, names: list[str], part: str | None, path: str) -> LayerPart:
-    words = [word.lower() for word in PARTS]
+    parts = [word.lower() for word in PARTS]
     full = f"layer[{names[number]}]"
     if part is None:
         return LayerPart("layer", full, layer=number)
-    if part.lower() not in words:
-        raise InputError(f"a layer has no {part[:40]!r}", where=path[:80], hint=near(part, words))
-    return LayerPart("layer", f"{full}.{part.lower()}", layer=number, part=words.index(part.lower()))
+    if part.lower() not in parts:
+        raise InputError(f"a layer has no {part[:40]!r}", where=path[:80], hint=near(part, parts))
+    return LayerPart("layer", f"{full}.{part.lower()}", layer=number, part=parts.index(part.lower()))

@@ -25,7 +25,7 @@ __all__ = [
     "recording_tables",
 ]
 
-_MOST_POINTS: Final = 64
+_MOST_POINTS: Final = 1024
 _MOST_PASSED: Final = 262_144
 
 WATCH = np.dtype(

@@ -62,8 +62,8 @@ def result_tables(result: LayerResult, run_name: str, *, row: int = 0, rows: int
     >>> from astranb.workload.astrasim1 import (
     ...     HierarchicalNetwork, Layer, LayerSystem, LayerTable, LayerWorkload, Part
     ... )
-    >>> ring = HierarchicalNetwork(("Ring",), (8,), (2,), (500,), (50,))
-    >>> table = LayerTable("DATA", (Layer("a", Part(2000)),))
+    >>> ring = HierarchicalNetwork("Ring", units=8, links=2, latency_ns=500, bandwidth=50)
+    >>> table = LayerTable("DATA", [Layer("a", Part(2000))])
     >>> run = LayerRun(LayerWorkload(table, LayerSystem(), ring))
     >>> _ = run.go()
     >>> result_tables(run.result(), "x", row=2, rows=3)["tutorial_result.csv"][1]
@@ -105,7 +105,7 @@ def _lines(file: Path) -> list[list[str]]:
 
 
 def write_tables(
-    result: LayerResult, folder: str | Path, run_name: str = "unnamed run", *, row: int = 0, rows: int = 1
+    result: LayerResult, folder: str | Path, *, run_name: str = "unnamed run", row: int = 0, rows: int = 1
 ) -> list[Path]:
     """Write ASTRA-sim 1.0's result tables into a folder; returns the files.
 

@@ -57,13 +57,10 @@ class LayerRun:
 
     Examples
     --------
-    >>> from astranb.workload.astrasim1 import (
-    ...     LayerAlgorithm, HierarchicalNetwork, Layer, LayerSystem, LayerTable, Part
-    ... )
-    >>> ring = HierarchicalNetwork(("Ring",), (8,), (2,), (500,), (50,), compat=True)
-    >>> system = LayerSystem({"all-reduce": (LayerAlgorithm("ring"),)}, splits=4)
-    >>> layer = Layer("a", weight_gradient=Part(1, "ALLREDUCE", 1 << 20), update_ns=1)
-    >>> run = LayerRun(LayerWorkload(LayerTable("MICRO", (layer,)), system, ring))
+    >>> from astranb.workload.astrasim1 import HierarchicalNetwork, Layer, LayerSystem, LayerTable, Part
+    >>> ring = HierarchicalNetwork("Ring", units=8, links=2, latency_ns=500, bandwidth=50, compat=True)
+    >>> layer = Layer("a", weight_gradient=Part(1, "ALLREDUCE", "1 MiB"), update_ns=1)
+    >>> run = LayerRun(LayerWorkload(LayerTable("MICRO", [layer]), LayerSystem("ring", splits=4), ring))
     >>> _ = run.go(steps=2)
     >>> run.now_ps
     11420000

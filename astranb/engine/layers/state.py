@@ -96,15 +96,27 @@ class LayerState(OperationEngine):
         """Events, timesteps, operations, phases of chunks, passes, or the time."""
         return int(self.machine.clock[0][name])
 
-    def resolve(self, path: str) -> LayerPart:
-        """Find what a path names."""
-        return resolve(path, self.run, self.about)
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """One rank, and the number of layers and dimensions."""
+        return {"rank": 1, "layer": len(self.run.inputs.table.layers), "dim": len(self.about.topology)}
+
+    def find(self, name: str) -> LayerPart:
+        """Find the object that a name with the number of its rank stands for."""
+        return resolve(name, self.run, self.about)
+
+    def resolve_all(self, path: str) -> Sequence[LayerPart]:
+        """Find every object that a name stands for; a layer's name alone may have any characters."""
+        name = path.strip()
+        if any(layer.name == name for layer in self.run.inputs.table.layers):
+            return [self.find(name)]
+        return super().resolve_all(path)
 
     def resize(self, sizes: Mapping[str, int]) -> None:
         """Do nothing: no table ever grows."""
 
     def times_ps(self, rows: slice = EVERY) -> tuple[np.ndarray, np.ndarray]:
-        """When each operation, or some of them, began and ended; -1: not yet."""
+        """Return start and end of all operations or of some rows; -1: not yet."""
         every: Any = self.machine.operations
         at = self.program.at[rows]
         return np.asarray(every.begun_ps)[at], np.asarray(every.ended_ps)[at]
@@ -117,7 +129,7 @@ class LayerState(OperationEngine):
         return int(c.over), int(c.chunks)
 
     def ends_ps(self) -> np.ndarray:
-        """When the run was over."""
+        """Return the completion time of the run; -1: not yet."""
         clock = self.machine.clock[0]
         return np.array([int(clock.end_ps) if clock.ending == 2 else -1], np.int64)
 

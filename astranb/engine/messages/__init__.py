@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .message_trace import trace_messages as trace_messages
     from .paths import number_of as number_of
     from .paths import operation_row as operation_row
+    from .paths import unknown as unknown
     from .run import Run as Run
     from .run import RunResult as RunResult
     from .run import simulate as simulate

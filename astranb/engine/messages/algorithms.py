@@ -32,7 +32,7 @@ from typing import Final
 from astranb.core.jit import kernel
 
 from .bus import enter_bus
-from .moves import expect, member, pass_memory
+from .moves import expect, hop_ns, member, pass_memory
 from .ports import shared_by
 from .recording import record_stream
 from .rooted import begin_rooted, load_rooted, rooted_passed, rooted_received
@@ -215,6 +215,26 @@ def _insert(m: MessageMachine, stream: int) -> None:
 
 
 @kernel
+def _width(m: MessageMachine, stream: int) -> int:
+    """Return how many NPUs of a phase in a row share a node, if it is the same number in all of its nodes."""
+    s = m.streams[stream]
+    width = 1
+    if s.group >= 0:
+        width = m.groups[s.group].width
+    elif s.stride == 1:
+        width = m.config[0].width
+    return int(width) if width < s.nodes and s.nodes % width == 0 else 1
+
+
+@kernel
+def _away(index: int, distance: int, direction: int, nodes: int, width: int) -> int:
+    """Return the NPU at a distance in nodes, and the rest of it in places of a node: all sends differ."""
+    far = (index // width + direction * (distance // width)) % (nodes // width)
+    near = (index % width + direction * (distance % width)) % width
+    return far * width + near
+
+
+@kernel
 def _send_next(m: MessageMachine, stream: int) -> None:
     """Send the next message that has passed the memory, and expect its counterpart."""
     s = m.streams[stream]
@@ -231,17 +251,24 @@ def _send_next(m: MessageMachine, stream: int) -> None:
         ahead = 1
         if s.algorithm == DIRECT:
             ahead = 1 + s.sent % (s.nodes - 1)
-        ahead *= s.direction
-        up = s.index + ahead
-        down = s.index - ahead
-        if up < 0:
-            up += s.nodes
-        elif up >= s.nodes:
-            up -= s.nodes
-        if down < 0:
-            down += s.nodes
-        elif down >= s.nodes:
-            down -= s.nodes
+        width = 1
+        if m.config[0].routed == 1 and s.algorithm == DIRECT:
+            width = _width(m, stream)
+        if width > 1:
+            up = _away(s.index, ahead, s.direction, s.nodes, width)
+            down = _away(s.index, ahead, -s.direction, s.nodes, width)
+        else:
+            ahead *= s.direction
+            up = s.index + ahead
+            down = s.index - ahead
+            if up < 0:
+                up += s.nodes
+            elif up >= s.nodes:
+                up -= s.nodes
+            if down < 0:
+                down += s.nodes
+            elif down >= s.nodes:
+                down -= s.nodes
         dst = member(m, stream, up)
         src = member(m, stream, down)
         away = up - s.index
@@ -252,7 +279,7 @@ def _send_next(m: MessageMachine, stream: int) -> None:
     if m.config[0].folded == 1:
         # An NPU that represents others sends as far as those that it represents receive from.
         tag += (away % s.nodes) << AWAY_BITS
-    post_send_inline(m, here, dst, tag, size, shared_by(m, stream))
+    post_send_inline(m, here, dst, tag, size, shared_by(m, stream), hop_ns(m, stream, dst))
     if m.config[0].folded == 1 and m.config[0].congestion == 1:
         # The NPU that sends to this one does the same as this one to the next.
         src = here
@@ -334,7 +361,7 @@ def _tree_send(m: MessageMachine, stream: int, index: int) -> None:
     s = m.streams[stream]
     if m.watch[0].noting == 1:
         record_stream(m, stream, 0)
-    post_send(m, s.npu, member(m, stream, index), s.tag, s.message_bytes, 0)
+    post_send(m, s.npu, member(m, stream, index), s.tag, s.message_bytes, 0, 0)
 
 
 @kernel
@@ -509,6 +536,8 @@ def message_received(m: MessageMachine, stream: int) -> None:
     """A message of a stream has arrived."""
     uses_stream(m, stream, 1)
     m.streams[stream].received += 1
+    if m.streams[stream].cost >= 0:
+        m.streams[stream].delay_ns = 0
     algorithm = m.streams[stream].algorithm
     if algorithm == TREE:
         _tree_received(m, stream)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from astranb.core.errors import InputError
 from astranb.engine.breakpoints import Breakpoint, unknown_kind
-from astranb.engine.operations import About
 
 from . import tables as t
-from .paths import RunPart, resolve
+from .paths import RunPart
 from .tables import BEGINS, DELIVERED, ENDS, PHASE_BEGINS, PHASE_ENDS, SENT
 
 __all__ = ["EVENTS", "event_breakpoint", "on_event"]
@@ -29,31 +28,38 @@ EVENTS: dict[str, tuple[int, int]] = {
 """The events that one can stop on: what happens, and of which kind of operation."""
 
 
-def on_event(kind: str | None, path: str | None, about: About, machine: t.MessageMachine) -> Breakpoint:
+def on_event(kind: str | None, places: Sequence[RunPart], path: str | None) -> Breakpoint:
     """Stop after an event of a kind that concerns an object.
 
     Parameters
     ----------
     kind : str or None
         One of :data:`EVENTS`; None: any event of an operation, a message or a phase.
+    places : sequence of RunPart
+        A rank (a message concerns the one that sends or receives it), an operation, a dimension, or several.
     path : str or None
-        A rank (a message concerns the one that sends or receives it), an operation, a dimension.
+        The name that stands for them; None: any.
 
     Raises
     ------
     InputError
-        Unknown kind or object, or neither given.
+        Unknown kind, a link, or neither given.
     """
     unknown_kind(kind, path, tuple(EVENTS))
-    place = resolve(path, about, machine) if path is not None else RunPart("rank", "", ())
-    if place.kind == "link":
-        raise InputError("nothing stops at a link", where=place.path, hint="name a rank, an operation, a dim")
-    row = {"npu": place.npu, "operation": place.operation, "dim": place.dim}
-    return event_breakpoint(kind, place.path, EVENTS, row)
+    found = places or [RunPart("rank", "", ())]
+    if found[0].kind == "link":
+        hint = "name a rank, an operation, a dim"
+        raise InputError("nothing stops at a link", where=found[0].path, hint=hint)
+    rows = [{"npu": one.npu, "operation": one.operation, "dim": one.dim} for one in found]
+    name = found[0].path if len(found) == 1 else str(path).strip()
+    return event_breakpoint(kind, name, EVENTS, rows)
 
 
 def event_breakpoint(
-    kind: str | None, path: str, events: Mapping[str, tuple[int, int]], row: Mapping[str, int]
+    kind: str | None,
+    path: str,
+    events: Mapping[str, tuple[int, int]],
+    objects: Sequence[Mapping[str, int]],
 ) -> Breakpoint:
     """Make a breakpoint on events of a kind, or of all kinds.
 
@@ -64,14 +70,15 @@ def event_breakpoint(
         The object's, in full; empty: any.
     events : mapping of str to (int, int)
         What happens, and of which kind of operation.
-    row : mapping of str to int
-        The object, as the compiled table describes it; ``operation`` and ``dim`` are -1 for any.
+    objects : sequence of mapping of str to int
+        Objects of one kind, as the compiled table describes them; ``operation`` and ``dim`` are -1 for any.
 
     Raises
     ------
     InputError
         No such event concerns the object.
     """
+    row = objects[0]
     found = [events[kind]] if kind else [(what, -1) for what in sorted({what for what, _ in events.values()})]
     found = [
         (what, sort)
@@ -82,6 +89,7 @@ def event_breakpoint(
     if not found:
         hint = "name a rank" if row["operation"] >= 0 else "take phase_begin or phase_end"
         raise InputError(f"no {kind} is known by that", where=path, hint=hint)
-    rows = [{**row, "what": what, "kind": sort} for what, sort in found]
+    rows = [{**one, "what": what, "kind": sort} for one in objects for what, sort in found]
     text = (kind or "whatever happens").replace("_", " ")
-    return Breakpoint(f"{text}{f' of {path}' if path else ''}", rows=rows, object=path)
+    one = path if len(objects) == 1 else ""
+    return Breakpoint(f"{text}{f' of {path}' if path else ''}", rows=rows, object=one)

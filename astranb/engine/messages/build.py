@@ -29,7 +29,8 @@ from .bus import LISTS, SIDES
 from .channels import add_channels
 from .fold import Fold
 from .implementations import implementations_of
-from .network import Links, communicating_pairs, make_links
+from .library_costs import CollectiveCosts, add_costs
+from .network import Links, Pairs, communicating_pairs, make_links
 from .operation_tables import BACKGROUND_CHUNKS, Chosen, group_rows, make_groups, make_operations
 
 __all__ = ["build", "margins", "recording_tables"]
@@ -98,10 +99,15 @@ def build(
     lanes = 1 + int((rows["place"] == t.ON_BACKGROUND).any())
     implementations = implementations_of(system, counts, npus)
     routed = isinstance(network, InfraNetwork)
-    channels = []
-    if isinstance(network, InfraNetwork) and system.library_channels and system.bus is None:
-        channels = add_channels(rows, [ranks for _, ranks in groups], network, implementations)
     number = 1 + max((number for number, _ in groups), default=0)
+    channels, costs = [], CollectiveCosts(allocate(1, t.COST), everyone=False)
+    if isinstance(network, InfraNetwork) and system.cost != "wire":
+        costs = add_costs(rows, [ranks for _, ranks in groups], network, in_graph=system.cost == "graph")
+        if costs.everyone:
+            groups, number = [*groups, (number, range(npus))], number + 1
+    by_library = system.library_channels or system.cost != "wire"
+    if isinstance(network, InfraNetwork) and by_library and system.bus is None:
+        channels = add_channels(rows, [ranks for _, ranks in groups], network, implementations, costs.table)
     rings = [(number + k, channel.ranks) for k, channel in enumerate(channels)]
     group_table, members, streams = make_groups([*groups, *rings], counts, npus, lanes)
     if channels:
@@ -109,18 +115,18 @@ def build(
     group_table.chain[len(groups) : len(groups) + len(rings)] = [channel.chain for channel in channels]
     _find_roots(rows, group_table, members, npus)
     _check_algorithms(rows, implementations, network, system, compat=compat)
-    pairs = (
-        communicating_pairs(rows, implementations, group_table, members, npus, compat=compat)
-        if routed
-        else set()
-    )
+    pairs = Pairs.none()
+    if routed:
+        pairs = communicating_pairs(
+            rows, implementations, costs.table, group_table, members, npus, compat=compat
+        )
     links = make_links(network, pairs, congestion=congestion, compat=compat)
     config = allocate(1, t.CONFIG)
     config.npus, config.splits, config.endpoint_ns = npus, system.splits, system.endpoint_ns
     config.concurrent = -(-system.active_chunks // system.queues)
     config.queues, config.lanes, config.baseline = system.queues, lanes, system.baseline
     config.priority_step, config.rendezvous = system.policy, system.rendezvous
-    config.congestion, config.routed, config.dims = congestion, routed, len(counts)
+    config.congestion, config.routed, config.dims, config.width = congestion, routed, len(counts), 1
     config.folded = fold is not None and not frame
     config.exact_chunks = config.every_dim = not compat
     config.cut_through, config.ports = congestion and not compat, links.ports
@@ -131,7 +137,7 @@ def build(
     collectives = rows[rows["kind"] == t.COLLECTIVE]
     if len(collectives):
         # A size that is not a multiple makes more chunks than given.
-        chunks = int(_most_chunks(collectives, system.splits).max())
+        chunks = int(_most_chunks(collectives, system.splits, costs.table).max())
     npus = owners
     clock = allocate(1, t.CLOCK)
     clock.cursor = -1
@@ -139,6 +145,11 @@ def build(
     queue.open = queue.latest = -1
     npu_rows = allocate(npus, t.NPU)
     npu_rows.timers = npu_rows.end_ns = -1
+    if isinstance(network, InfraNetwork):
+        shape = network.fabric.shape
+        npu_rows.node = np.arange(npus) // shape.per_node
+        config.width = 1 if compat else shape.per_node
+        group_table.width = [shape.among(ranks).per_node for _, ranks in [*groups, *rings]] or 1
     npu_rows.next_background = BACKGROUND_CHUNKS
     queues = allocate(npus * lanes * len(counts) * system.queues, t.QUEUE)
     queues.head = -1
@@ -162,7 +173,8 @@ def build(
     memories.head = -1
     many = 4 * npus + 1024
     machine = t.MessageMachine(
-        config=config, clock=clock, dims=links.dims, implementations=implementations, npus=npu_rows,
+        config=config, clock=clock, dims=links.dims, implementations=implementations,
+        costs=costs.table, npus=npu_rows,
         places=places, queues=queues, tails=tails, allocators=allocators,
         trees=allocate(npus * t.COLLECTIVES * len(counts), t.COUNTER),
         groups=group_table, members=members, group_streams=streams, operations=rows,
@@ -235,21 +247,25 @@ def margins(m: t.MessageMachine) -> tuple[int, int]:
     """Return the most rows of timers or messages, and of streams, that one event can take."""
     operations = m.operations
     window = 1
-    if np.isin(m.implementations.algorithm, (t.DIRECT, t.ONE_SHOT)).any():
+    direct = (t.DIRECT, t.ONE_SHOT)
+    if np.isin(m.implementations.algorithm, direct).any() or np.isin(m.costs.algorithm, direct).any():
         window = int(m.config[0].npus)
     collectives = operations[operations.kind == t.COLLECTIVE]
     chunks = 1
     if len(collectives):
         splits = int(m.config[0].splits)
-        chunks = int(_most_chunks(collectives, splits).max()) + splits + 2
-    at_once = min(chunks, int(m.config[0].concurrent) * int(operations.rings.max(initial=1))) + 1
+        splits = max(splits, int(m.costs.pieces.max()))
+        chunks = int(_most_chunks(collectives, splits, m.costs).max()) + splits + 2
+    concurrent = max(int(m.config[0].concurrent), int(m.costs.pieces.max()))
+    at_once = min(chunks, concurrent * int(operations.rings.max(initial=1))) + 1
     posted = int(np.bincount(operations.npu).max()) if len(operations) else 0
-    return 4 * window * at_once + 2 * posted + 64, chunks
+    each = 1 + int(m.config[0].routed)  # a message that goes in quanta has a row of its first link, too
+    return each * (4 * window * at_once + 2 * posted) + 64, chunks
 
 
-def _most_chunks(collectives: Records, splits: int) -> np.ndarray:
+def _most_chunks(collectives: Records, splits: int, costs: Records) -> np.ndarray:
     """Bound the chunks of each collective: a size that is not a multiple makes more than given."""
-    given = splits * collectives.rings
+    given = np.where(collectives.cost >= 0, costs.pieces[collectives.cost], splits) * collectives.rings
     part = np.maximum(collectives.bytes // given, 1)
     found: np.ndarray = np.maximum(-(-collectives.bytes // part), given) + 1
     return found
@@ -301,7 +317,7 @@ def _check_algorithms(
 ) -> None:
     """Check that every collective has algorithms that can do it."""
     chosen = implementations.reshape(t.COLLECTIVES, -1)
-    used = table[(table.kind == t.COLLECTIVE) & (table.custom < 0)]
+    used = table[(table.kind == t.COLLECTIVE) & (table.custom < 0) & (table.cost < 0)]
     names = {number: name.replace("_", "-") for name, number in COLLECTIVE_NAMES.items()}
     for collective in sorted(set(used.collective.tolist())):
         name = names[collective]

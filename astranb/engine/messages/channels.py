@@ -52,6 +52,7 @@ def add_channels(
     groups: Sequence[Sequence[int]],
     network: InfraNetwork,
     implementations: Records,
+    costs: Records,
 ) -> list[Channel]:
     """Set which channels the collectives of an infrastructure have.
 
@@ -63,6 +64,7 @@ def add_channels(
         Ranks; the channels have the rows behind these.
     network : InfraNetwork
     implementations : recarray of IMPLEMENTATION
+    costs : recarray of COST
 
     Returns
     -------
@@ -77,8 +79,11 @@ def add_channels(
         ranks = groups[group] if group >= 0 else range(network.npus)
         mine = np.flatnonzero(some & (operations.group == group))
         first: dict[int, tuple[int, int]] = {}
-        for collective in np.unique(operations.collective[mine]).tolist():
+        kinds = np.unique(np.stack([operations.collective[mine], operations.cost[mine]]), axis=1)
+        for collective, cost in kinds.T.tolist():
             algorithm = group_algorithm(implementations, dims, collective, 0, compat=False)
+            if cost >= 0:
+                algorithm = int(costs[cost].algorithm)
             if collective == t.ALL_TO_ALL or algorithm not in (t.RING_STEPS, t.TREE):
                 continue
             if algorithm not in first:
@@ -87,7 +92,7 @@ def add_channels(
                 made += added
             row, most = first[algorithm]
             if most:
-                alike = mine[operations.collective[mine] == collective]
+                alike = mine[(operations.collective[mine] == collective) & (operations.cost[mine] == cost)]
                 whole = algorithm == t.TREE or collective in (t.ALL_GATHER, t.BROADCAST, t.REDUCE)
                 step_bytes = operations.bytes[alike] // (1 if whole else len(ranks))
                 operations.ring[alike] = row

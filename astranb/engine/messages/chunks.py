@@ -37,6 +37,7 @@ def new_stream(m: MessageMachine, operation: int, tag: int, priority: int) -> in
     s.running = 0
     s.before = -1
     s.next = -1
+    s.begin_ns = 0
     return int(row)
 
 
@@ -92,6 +93,10 @@ def _load(m: MessageMachine, stream: int) -> None:
         s.index = (rank // p.stride) % p.nodes
         s.origin = rank - s.index * p.stride
     load_phase(m, stream, row)
+    s.cost = m.operations[s.operation].cost
+    if s.cost >= 0:
+        s.delay_ns = s.begin_ns
+        s.begin_ns = 0
 
 
 @kernel
@@ -201,8 +206,11 @@ def _wake(m: MessageMachine, queue: int) -> int:
             row = m.streams[row].next
     while row >= 0:
         # The rings of a collective run at once.
-        rings = m.operations[m.streams[row].operation].rings
-        if m.queues[queue].running >= m.config[0].concurrent * rings:
+        o = m.operations[m.streams[row].operation]
+        at_once = m.config[0].concurrent
+        if o.cost >= 0:
+            at_once = max(at_once, m.costs[o.cost].pieces)
+        if m.queues[queue].running >= at_once * o.rings:
             break
         if m.config[0].same_order == 1:
             chosen = next_granted(m, queue, row)

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from astranb.core.errors import Deadlock, InputError
+from astranb.core.plural import plural
 from astranb.core.timesteps import NEVER, put_event
 from astranb.core.units import format_time
 from astranb.engine.edits import Edit, Parameter, checked_edit, parameters_of
-from astranb.engine.operations import CHANGEABLE, About, read_value, written
+from astranb.engine.operations import CHANGEABLE, About, checked_number, read_value, written
 from astranb.net import DOWN, FULLY_CONNECTED, ROUTED
 
 from . import tables as t
-from .link_ends import ends_of, waiting_for
+from .link_ends import link_title, waiting_for
 from .paths import RunPart
 from .transport import free_link
 
@@ -28,7 +30,7 @@ __all__ = [
     "parameters",
     "read_edit",
     "set_up",
-    "value_of",
+    "values_of",
 ]
 
 EFFECTS = {
@@ -44,8 +46,10 @@ def read_edit(
     now_ps: int,
     path: str,
     value: float | str | bool,
-    find: Callable[[str], RunPart],
+    find: Callable[[str], Sequence[RunPart]],
     machine: t.MessageMachine,
+    edits: Sequence[Edit],
+    named: Callable[[int], str],
 ) -> Edit:
     """Check a change and make an edit of it.
 
@@ -55,16 +59,29 @@ def read_edit(
         Unknown object or property, or a value that cannot be read.
     """
 
-    def read(field: str, part: RunPart) -> float:
+    def check(field: str, part: RunPart) -> None:
         if _routed(part, machine):
-            hint = "change link[N], which exists with congestion (--fidelity congestion)"
+            hint = "change a link A->B, or all of them: *->*"
             raise InputError("the links of an infrastructure have no dimension", where=path, hint=hint)
-        if "->" in part.path and field != "up":
-            hint = f"change link[{part.rows[0]}]" if part.rows else "no message takes it"
+        if "->" in part.path and field != "up" and not part.shares:
+            hint = f"change {named(part.rows[0])}" if part.rows else "no message takes it"
             raise InputError("a link of several lanes may stand for it", where=path, hint=hint)
         if field == "outage_ns" and not machine.config[0].cut_through:
             raise InputError("ASTRA-sim 2.0's links have no outage", where=path, hint="leave compat out")
-        return read_value(field, value, path)
+
+    def read(field: str, part: RunPart) -> list[float]:
+        check(field, part)
+        number = read_value(field, value, path)
+        if field == "rate_Bpns" and part.shares:
+            return [number * share for share in part.shares]
+        return [number] * max(1, len(part.rows))  # of a link that no message takes, too
+
+    def scaled(field: str, part: RunPart, factor: float) -> list[float]:
+        check(field, part)
+        if field in ("up", "outage_ns"):
+            raise InputError(f"{field.removesuffix('_ns')} takes no factor", where=path)
+        now = values_of(part.kind, field, part.rows, machine, edits)
+        return [checked_number(field, was * factor, path) for was in now]
 
     return checked_edit(
         path,
@@ -72,6 +89,7 @@ def read_edit(
         CHANGEABLE,
         find,
         read,
+        scaled,
         hint="change rank[N].speed, dim[N].bandwidth or dim[N].latency",
         events=events,
         at_ps=now_ps,
@@ -89,7 +107,10 @@ def apply_edit(edit: Edit, machine: t.MessageMachine, base_ns: Any) -> None:
     if edit.kind == "rank":
         table = machine.operations
         mine = np.flatnonzero(np.isin(table.npu, rows) & (table.kind == t.COMPUTE) & (table.start_ns < 0))
-        table["duration_ns"][mine] = np.minimum(np.floor(base_ns[mine] / edit.number), NEVER).astype(np.int64)
+        speed = np.ones(len(machine.npus))
+        speed[rows] = edit.numbers
+        lasting = np.floor(base_ns[mine] / speed[table.npu[mine]])
+        table["duration_ns"][mine] = np.minimum(lasting, NEVER).astype(np.int64)
     elif edit.field == "up":
         set_up(machine, rows, [not edit.number] * len(rows), edit.at_ps)
     elif edit.field == "outage_ns":
@@ -97,10 +118,10 @@ def apply_edit(edit: Edit, machine: t.MessageMachine, base_ns: Any) -> None:
             until = machine.queue[0].now + edit.number
             machine.links["free_ns"][rows] = np.maximum(machine.links["free_ns"][rows], until)
     elif edit.kind == "link":
-        machine.wires[edit.field][rows] = edit.number
+        machine.wires[edit.field][rows] = edit.numbers
     else:
-        for row in rows:
-            _set_dimension(machine, row, edit.field, edit.number)
+        for row, number in zip(rows, edit.numbers, strict=True):
+            _set_dimension(machine, row, edit.field, number)
 
 
 def _set_dimension(machine: t.MessageMachine, dim: int, field: str, number: float) -> None:
@@ -161,11 +182,9 @@ def check_links(about: About, machine: t.MessageMachine, edits: Sequence[Edit]) 
         if waiting := waiting_for(machine, link):
             times = (e.at_ps for e in edits if e.field == "up" and link in e.rows)
             since = max(times, default=0)
-            a, b = ends_of(about, machine, link)
-            messages = "1 message waits" if waiting == 1 else f"{waiting:,} messages wait"
-            raise Deadlock(
-                f"link[{link}] ({a} to {b}) is down since {format_time(since)}, and {messages} for it"
-            )
+            title = link_title(about, machine, link)
+            messages = plural(waiting, "message waits", "messages wait")
+            raise Deadlock(f"{title} is down since {format_time(since)}, and {messages} for it")
 
 
 def parameters(part: RunPart, machine: t.MessageMachine, edits: Sequence[Edit]) -> list[Parameter]:
@@ -174,19 +193,33 @@ def parameters(part: RunPart, machine: t.MessageMachine, edits: Sequence[Edit]) 
         return []
 
     def now(field: str) -> str:
-        return written(field, value_of(part.kind, field, part.rows[0], machine, edits))
+        found = values_of(part.kind, field, part.rows, machine, edits)
+        if field == "rate_Bpns" and part.shares:  # what each of its links gets
+            return written(field, sum(found) / sum(part.shares))
+        return written(field, found[0])
 
-    return parameters_of(part, CHANGEABLE, now, EFFECTS)
+    found = parameters_of(part, CHANGEABLE, now, EFFECTS)
+    if sum(part.shares) > 1:
+        of_each = f"of each of the {round(sum(part.shares)):,} links"
+        found = [replace(one, meaning=of_each) if one.path.endswith(".bandwidth") else one for one in found]
+    return found
 
 
-def value_of(kind: str, field: str, row: int, machine: t.MessageMachine, edits: Sequence[Edit]) -> float:
-    """The present value of something that can be changed."""
-    if field == "speed":
-        speeds = [edit.number for edit in edits if edit.kind == "rank" and row in edit.rows]
-        return speeds[-1] if speeds else 1.0
+def values_of(
+    kind: str, field: str, rows: Sequence[int], machine: t.MessageMachine, edits: Sequence[Edit]
+) -> list[float]:
+    """Return the present values of something that can be changed."""
+    if field not in ("speed", "up", "outage_ns"):
+        table = machine.dims if kind == "dim" else machine.wires
+        return [float(number) for number in table[field][list(rows)]]
+    return [_state_of(field, row, machine, edits) for row in rows]
+
+
+def _state_of(field: str, row: int, machine: t.MessageMachine, edits: Sequence[Edit]) -> float:
     if field == "up":
         return float(not machine.links[row].busy & DOWN)
-    if field == "outage_ns":
-        ends = [edit.at_ps / 1000 + edit.number for edit in edits if edit.field == field and row in edit.rows]
-        return max(0.0, max(ends, default=0.0) - float(machine.queue[0].now))
-    return float((machine.dims if kind == "dim" else machine.wires)[field][row])
+    mine = [edit for edit in edits if edit.field == field and row in edit.of_row]
+    if field == "speed":
+        return mine[-1].of_row[row] if mine else 1.0
+    ends = [edit.at_ps / 1000 + edit.number for edit in mine]
+    return max(0.0, max(ends, default=0.0) - float(machine.queue[0].now))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,7 +16,10 @@ from astranb.core.timesteps import NEVER
 from astranb.engine.breakpoints import Breakpoint, ConditionField
 from astranb.engine.edits import RECORD, REROUTE, Edit, Parameter, no_other_routes, reroute_edit
 from astranb.engine.operations import TRACKS, Spans, recent, spans_of
-from astranb.engine.protocol import Inputs, Installed
+from astranb.engine.protocol import Headline, Inputs, Installed
+from astranb.engine.stops import BACK
+from astranb.infragraph import ARROW, find_nodes, is_link, near_names, opposite, spelled
+from astranb.net import Fabric
 from astranb.workload.astrasim2 import Footprint, PlacedJob
 
 from . import flights, flows, inspection, ready_times, traffic
@@ -21,17 +27,19 @@ from . import tables as t
 from .breakpoints import EVENTS, on_event
 from .build import margins
 from .critical_path import critical_path
-from .edits import apply_edit, check_links, parameters, read_edit, set_up, value_of
+from .edits import apply_edit, check_links, parameters, read_edit, set_up, values_of
 from .instances import pairs
-from .link_ends import link_count, reverse_link
-from .paths import FIELDS, RunPart, field_of, resolve
+from .library_costs import absent_of, costs_text
+from .link_ends import link_count, link_title, reverse_link
+from .paths import FIELDS, RunPart, field_of, resolve, unknown
 from .readers import READERS, RECORDED_WORDS
-from .reroute import closed_lanes, renamed, rerouted
+from .reroute import RoutedLinks, closed_lanes, renamed, rerouted
 from .state import UNITS, MessageState
 from .why import explain_wait
 
 __all__ = ["MessageEngine"]
 
+_MOST_NEAR = 64
 _OWNERS = {"rank": 0, "op": 1, "queue": 2}
 _CONFIG = {
     "splits": "chunks of a collective", "concurrent": "chunks at once", "congestion": "congestion",
@@ -80,18 +88,13 @@ class MessageEngine(MessageState):
     def config(self) -> dict[str, int]:
         """Numbers that the run was made with."""
         row = self.machine.config[0]
-        return {words: int(row[name]) for name, words in _CONFIG.items()}
+        return {label: int(row[name]) for name, label in _CONFIG.items()}
 
     @property
     def longest_ps(self) -> int:
         """The longest sum of the known durations of a rank's operations."""
         rows = self.machine.operations
         return int(np.bincount(rows.npu, rows.duration_ns.astype(float)).max(initial=0.0)) * 1000
-
-    @property
-    def shortcut(self) -> Self:  # type: ignore[override] # what it can do at once is what it is asked
-        """Itself: a folded run goes to its end, and makes its start again."""
-        return self
 
     def copy(self, *, record: bool = True, show: bool = False) -> Self:
         """An independent engine in the same state."""
@@ -107,6 +110,20 @@ class MessageEngine(MessageState):
             most["until_ns"] = until_ps // 1000
         return int(self.run.go(steps=steps, closely=closely, **most))
 
+    def headline(self) -> Headline:
+        """Return what ran on what, how much work it was, and what collectives cost."""
+        routed = self.run.outline.config[0].routed
+        return super().headline()._replace(costs=costs_text(self.machine) if routed else "")
+
+    @property
+    def absent(self) -> Mapping[str, str]:
+        """Results that a run of messages cannot know, and why; also of a library's costs."""
+        found = dict(super().absent)
+        machine = self.run.outline
+        if machine.config[0].routed and (machine.operations.kind == t.COLLECTIVE).any():
+            found |= absent_of(machine.operations)
+        return found
+
     def finish(self) -> bool:
         """Simulate a few NPUs for all where they do the same and nothing is recorded."""
         return not (self.recording or self.edits) and self.run.finish_folded()
@@ -115,10 +132,9 @@ class MessageEngine(MessageState):
         """Write breakpoints into the machine; without any, it need not be made."""
         return super().install(points) if points or self.run.made else Installed((), lambda: -1)
 
-    def check(self, why: int) -> None:
+    def stopped(self, why: int) -> None:
         """Raise an error where no event is left before ``NEVER`` and a rank is not done."""
-        del why
-        if 0 <= self.run.next_ns < NEVER:
+        if why == BACK or 0 <= self.run.next_ns < NEVER:
             return
         if self.next_ps < 0 and self.run.outline.clock[0].finished < self.ranks:
             check_links(self.about, self.machine, self.edits)
@@ -126,56 +142,122 @@ class MessageEngine(MessageState):
 
     def others(self) -> Iterable[str]:
         """Paths of links, which only runs with congestion have."""
-        return (f"link[{link}]" for link in range(link_count(self.about, self.machine)))
+        return (self.link_path(link) for link in range(link_count(self.about, self.machine)))
 
     def resolve(self, path: str) -> RunPart:
         """Find what a path names."""
-        part = self._named(path)
+        part: RunPart = super().resolve(path)
         if not part.rows:
             raise InputError("no message takes this link", where=path, hint="name another one")
         return part
 
-    def _named(self, path: str) -> RunPart:
-        """Find what a path names; of an infrastructure's link those that messages take, maybe none."""
-        if "->" not in path or self.routed is None:
-            return resolve(path, self.about, self.machine)
-        lanes = self.routed.lanes_of(path)
-        return RunPart("link", self.routed.fabric.graph.full(path), self.routed.over(self.machine, lanes))
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Number of ranks, dimensions and links."""
+        links = link_count(self.about, self.machine)
+        return {"rank": self.ranks, "dim": len(self.about.topology), **({"link": links} if links else {})}
+
+    def resolve_all(self, path: str) -> Sequence[RunPart]:
+        """Find every object that a name stands for; links of an infrastructure are one object."""
+        if self.routed is not None:
+            graph = self.routed.fabric.graph
+            if is_link(graph, name := spelled(path, graph)):
+                return [self._links(name, self.routed)]
+        if path.strip().startswith("link[") and "link" not in self.counts:
+            return [self.find(path.strip())]  # raises the error that says why there are none
+        return super().resolve_all(path)
+
+    def find(self, name: str) -> RunPart:
+        """Find the object that a name with the number of its rank stands for."""
+        if self.routed is None:
+            return resolve(name, self.about, self.machine)
+        if not name.startswith(("rank[", "dim[", "link[")):
+            name = self._of_node(name, self.routed.fabric)
+        return self._as_by_lines(resolve(name, self.about, self.machine), self.routed)
+
+    def _as_by_lines(self, part: RunPart, routed: RoutedLinks) -> RunPart:
+        """Return a link as its name finds it, where that is all there is to it."""
+        if part.kind == "link" and ARROW in (name := self.link_path(part.rows[0])):
+            same = self._links(name, routed)
+            return same if (same.rows, same.shares) == (part.rows, (1.0,)) else part
+        return part
+
+    def _links(self, path: str, routed: RoutedLinks) -> RunPart:
+        """Links of an infrastructure, as those that messages take: each stands for some lanes."""
+        lanes = routed.lanes_of(path)
+        groups = routed.fabric.by_ends(lanes)
+        rows, known = routed.over(self.machine, lanes), routed.known(self.machine).lanes
+        name = routed.fabric.full(lanes) if len(groups) == 1 else path
+        if len(rows) == 1 and set(known[rows[0]]) == set(lanes):
+            name = self.about.links[rows[0]]
+        group_of = {lane: number for number, group in enumerate(groups) for lane in group}
+        whole = all(group_of.keys() >= set(known[row]) for row in rows)
+        counts = [Counter(group_of[lane] for lane in known[row]) for row in rows] if whole else []
+        shares = tuple(sum(n / len(groups[number]) for number, n in each.items()) for each in counts)
+        return RunPart("link", name, rows, shares=shares)
+
+    def _of_node(self, name: str, fabric: Fabric) -> str:
+        """Return a name that begins with a GPU's name in the infrastructure with its rank instead."""
+        node, dot, part = re.fullmatch(r"(.*?)(\.(?=(?:op|dim)\[)|\Z)(.*)", name, re.DOTALL).groups()  # type: ignore[union-attr] # it matches any text
+        graph = fabric.graph
+        try:
+            found = find_nodes(graph, spelled(node, graph))
+        except InputError as error:
+            if not error.what.startswith("unknown object"):
+                raise
+            some = ((one, find_nodes(graph, one, allow_ambiguous=True)) for one in near_names(graph, node))
+            gpus = (one for one, nodes in some if np.isin(nodes, graph.gpus).all())
+            raise unknown(name, self.about, self.counts, islice(gpus, _MOST_NEAR)) from None
+        ranks = np.flatnonzero(fabric.gpus == found[0]).tolist() if len(found) == 1 else []
+        if not ranks:
+            hint = "by messages, ranks, operations, dimensions and links are simulated"
+            raise InputError(f"{node!r:.80} is not a GPU", where=name[:80], hint=hint)
+        return f"rank[{ranks[0]}]{dot}{part}"
+
+    def link_title(self, link: int) -> str:
+        """Return the title of a link: its name, or its number and both ends."""
+        return link_title(self.about, self.machine, link)
 
     def on_event(self, kind: str | None, path: str | None) -> Breakpoint:
         """Stop after an event of a kind that concerns an object."""
-        return on_event(kind, path, self.about, self.machine)
+        return on_event(kind, [] if path is None else self.resolve_all(path), path)
 
     def condition_field(self, path: str, word: str) -> ConditionField:
         """Find the field that a condition's word means."""
-        place = self.resolve(path)
+        places = self.resolve_all(path)
+        fields = [field_of(one, word) for one in places]  # each has to have it
+        rows = [row for one in places for row in one.rows]
         return ConditionField(
-            place.path, _OWNERS.get(place.kind, -1), place.rows, field_of(place, word), word
+            places[0].path if len(places) == 1 else path.strip(),
+            _OWNERS.get(places[0].kind, -1),
+            rows,
+            fields[0],
+            word,
         )
 
-    def readers(self, path: str) -> tuple[str, dict[str, Callable[[Any], float]]]:
-        """An object's full path, and what can be watched of it."""
-        place = self.resolve(path)
-        return place.path, {word: partial(_read, read, place) for word, read in READERS[place.kind].items()}
+    def readers(self, place: RunPart) -> dict[str, Callable[[Any], float]]:
+        """Readers of what can be watched of an object; links are simulated with congestion only."""
+        if place.kind == "link" and not self.machine.config[0].congestion:
+            return {}
+        return {word: partial(_read, read, place) for word, read in READERS[place.kind].items()}
 
-    def recorded(self, path: str) -> frozenset[str]:
+    def recorded(self, place: RunPart) -> frozenset[str]:
         """The words that a run knows only where it records."""
-        return RECORDED_WORDS.get(self.resolve(path).kind, frozenset())
+        return RECORDED_WORDS.get(place.kind, frozenset())
 
-    def parameters(self, path: str) -> list[Parameter]:
+    def parameters(self, place: RunPart) -> list[Parameter]:
         """Return the parameters of an object with their values now."""
-        return parameters(self.resolve(path), self.machine, self.edits) if path else []
+        return parameters(place, self.machine, self.edits)
 
     def _other_direction(self, path: str) -> str:
         """The same parameter of the other direction of a link."""
         link, _, word = path.rpartition(".")
-        place = self._named(link)
+        place = self.resolve_all(link)[0]
         if place.kind != "link":
-            raise InputError(f"{place.path} is not a link", where="take_down", hint="write link[7]")
-        if "->" in place.path:
-            ends, hash_, lane = place.path.partition("#")
-            a, _, b = ends.partition("->")
-            return f"{b}->{a}{hash_}{lane}.{word}"
+            raise InputError(f"{place.path} is not a link", where="take_down", hint="write A->B")
+        name = place.path if ARROW in place.path else self.link_path(place.rows[0])
+        if self.routed is not None and ARROW in name:
+            return f"{opposite(self.routed.fabric.graph, name, 'take_down')}.{word}"
         other = reverse_link(self.machine, place.rows[0])
         if other < 0:
             hint = "name both ends: A->B; or take down each of the two"
@@ -192,11 +274,14 @@ class MessageEngine(MessageState):
             if self.routed is None:
                 raise no_other_routes(REROUTE)
             return reroute_edit(self.count("events"), value, self.now_ps)
-        return read_edit(self.count("events"), self.now_ps, path, value, self._named, self.machine)
+        return read_edit(
+            self.count("events"), self.now_ps, path, value, self.resolve_all, self.machine, self.edits,
+            self.about.links.__getitem__,
+        )  # fmt: skip
 
-    def number(self, edit: Edit) -> float:
-        """The present value of what an edit changes, in the unit of its field."""
-        return value_of(edit.kind, edit.field, edit.rows[0], self.machine, self.edits)
+    def present(self, edit: Edit) -> list[float]:
+        """Return the present value of each row that an edit changes, in the unit of its field."""
+        return values_of(edit.kind, edit.field, edit.rows, self.machine, self.edits)
 
     def apply(self, edit: Edit) -> None:
         """Carry an edit out."""
@@ -217,8 +302,8 @@ class MessageEngine(MessageState):
     def happened(self, watch: Any) -> str:
         """Describe what was reported last."""
         what = self.about.text(int(watch.operation)) if watch.operation >= 0 else ""
-        words = inspection.HAPPENED[int(watch.what)]
-        return words.format(npu=int(watch.npu), other=int(watch.other), what=what)
+        template = inspection.HAPPENED[int(watch.what)]
+        return template.format(npu=int(watch.npu), other=int(watch.other), what=what)
 
     def concerned(self) -> str:
         """The rank that the last event was about."""
@@ -300,21 +385,20 @@ class MessageEngine(MessageState):
         """Collectives over their ranks, and links."""
         return {
             "collectives": lambda: traffic.collectives(self),
-            "links": lambda: traffic.links(self),
+            **({"links": lambda: traffic.links(self)} if self._counts_links else {}),
             **({"flows": lambda: flows.flows(self)} if self.recording else {}),
             **({"job_links": lambda: traffic.job_links(self)} if self.jobs else {}),
         }
+
+    @property
+    def _counts_links(self) -> bool:
+        return self.recording and bool(self.machine.config[0].congestion)
 
     def inputs(self) -> Inputs:
         """Return the inputs by name, and the links of the infrastructure, if there is one."""
         links = {} if self.routed is None else {"the links of the infrastructure": [self.routed.fabric.links]}
         return super().inputs()._replace(made=links)
 
-    def enter_tables(self, tables: Mapping[str, np.ndarray]) -> bool:
-        """Continue from tables of another moment; what is known of the start is gathered before."""
-        self._about, self._base_ns = self.about, self.base_ns
-        return super().enter_tables(tables)
 
-
-def _read(read: Callable[[t.MessageMachine, RunPart], int], place: RunPart, machine: t.MessageMachine) -> int:
-    return read(machine, place)
+def _read(read: Callable[[t.MessageMachine, RunPart], int], place: RunPart, engine: MessageState) -> int:
+    return read(engine.machine, place)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from astranb.net import DOWN, DimensionLinks, links_of_dimensions
 from . import tables as t
 from .link_ends import waiting_for
 from .state import MessageState
+
+if TYPE_CHECKING:
+    from .link_names import LinkNames
 
 __all__ = [
     "flights",
@@ -40,11 +43,12 @@ def link_graph(engine: MessageState) -> LinkGraph:
     m, about = engine.machine, engine.about
     if not m.config[0].routed:
         return graph_of_dimensions(_links_of(m), about.topology, np.asarray(m.dims.rate_Bpns) * 1e9)
-    ends = [name.partition(" (of ")[0].split("->") for name in about.links]
-    nodes = {name: number for number, name in enumerate(dict.fromkeys(one for pair in ends for one in pair))}
+    links = cast("LinkNames", about.links)
+    ends = [links.nodes(link) for link in range(len(links))]
+    nodes = {node: number for number, node in enumerate(dict.fromkeys(one for pair in ends for one in pair))}
     src = np.array([nodes[a] for a, _ in ends], np.int64)
     dst = np.array([nodes[b] for _, b in ends], np.int64)
-    names = list(nodes)
+    names = [links.fabric.graph.name(node) for node in nodes]
     npus = len(m.npus)
     # A rank is where its routes begin; one without any is a node of its own.
     gpus = np.full(npus, -1)
@@ -69,9 +73,10 @@ def link_graph(engine: MessageState) -> LinkGraph:
 
 def link_path(engine: MessageState, link: int) -> str:
     """Return the path inspected for a link: itself, or its dimension where links are not simulated."""
-    m = engine.machine
+    m, routed = engine.machine, engine.routed
     if m.config[0].congestion:
-        return f"link[{link}]"
+        alone = routed is not None and routed.over(m, routed.known(m).lanes[link]) == (link,)
+        return engine.about.links[link] if alone else f"link[{link}]"
     return "" if m.config[0].routed else f"dim[{int(_links_of(m).dim[link])}]"
 
 

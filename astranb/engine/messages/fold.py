@@ -1,4 +1,4 @@
-"""Which ranks represent which others, and the tables of all ranks from those of the ones that do."""
+"""Ranks that represent others, and the tables of all ranks expanded from theirs."""
 
 from __future__ import annotations
 
@@ -117,14 +117,19 @@ class Fold:
         return int(busy.sum()) // max(1, int(busy[self.ranks].sum()))
 
     def _end_links(self, folded: t.MessageMachine, frame: t.MessageMachine) -> None:
-        """Set the end of the links of each rank: with congestion there is one class of ranks."""
-        if frame.config[0].congestion:
-            ranks, free_ns = len(self.npu), folded.links.free_ns
-            if frame.dims[0].kind == FULLY_CONNECTED:
-                spread = np.stack([np.roll(free_ns[:ranks], rank) for rank in range(ranks)])
-            else:  # one of its links each way is used
-                spread = np.repeat(free_ns.reshape(2, ranks).max(axis=1), ranks)
-            frame.links.free_ns = spread.reshape(-1)
+        """Set the end of the links of each rank: with congestion all collectives are in one dimension."""
+        o = folded.operations
+        used = o.collective[o.kind == t.COLLECTIVE]
+        if not (frame.config[0].congestion and len(used)):
+            return
+        ranks, free_ns = len(self.npu), folded.links.free_ns
+        if frame.dims[0].kind == FULLY_CONNECTED:  # rank 0's link to each other one is that of a distance
+            here, there = np.indices((ranks, ranks))
+            halving = (frame.implementations.algorithm[used] == t.HALVING).any()  # in all, or in none
+            spread = free_ns[here ^ there if halving else (there - here) % ranks]
+        else:  # one of its links each way is used
+            spread = np.repeat(free_ns.reshape(2, ranks).max(axis=1), ranks)
+        frame.links.free_ns = spread.reshape(-1)
 
     def _end_group_streams(self, folded: t.MessageMachine, frame: t.MessageMachine) -> None:
         """Count the chunks that each rank has numbered in its groups."""

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from astranb.core.plural import plural
 from astranb.core.units import format_bandwidth, format_bytes, format_time
 from astranb.engine.operations import (
     ALGORITHMS,
@@ -17,11 +18,12 @@ from astranb.engine.operations import (
     when,
     written,
 )
+from astranb.infragraph import title_of
 from astranb.net import DOWN
 
 from . import tables as t
-from .edits import value_of
-from .link_ends import dimension_of, ends_of, waiting_for
+from .edits import values_of
+from .link_ends import dimension_of, ends_of, link_title, waiting_for
 from .paths import RunPart
 from .state import MessageState
 from .tables import BEGINS, DELIVERED, ENDS, PHASE_BEGINS, PHASE_ENDS, SENT
@@ -57,11 +59,12 @@ def _rank(engine: MessageState, place: RunPart) -> dict[str, Any]:
         *rank_lines(engine, rows, states),
         ("computed", format_time(int(engine.computed_ps()[place.npu]))),
         ("done at", when(engine.ends_ps()[place.npu])),
-        ("speed", written("speed", value_of("rank", "speed", place.npu, m, engine.edits))),
+        ("speed", written("speed", values_of("rank", "speed", [place.npu], m, engine.edits)[0])),
     ]
     near = rows[(states == 2) | (states == 1)][:MOST]
     dims = [{"path": f"{place.path}.dim[{d}]", "text": f"dim {d}"} for d in range(m.config[0].dims)]
     return {
+        "title": engine.rank_title(place.npu),
         "state": state,
         "in_flight": [_message(m, int(row)) for row in flying[:MOST]],
         "in_flight_count": len(flying),
@@ -95,7 +98,7 @@ def _op(engine: MessageState, place: RunPart) -> dict[str, Any]:
     streams = t.in_use(m, "streams")
     chunks = [_chunk(engine, int(s)) for s in streams[m.streams.operation[streams] == row]]
     return {
-        "title": f"{place.path}: {about.label(row)}",
+        "title": title_of(place.path, about.label(row)),
         "state": state + waits,
         "in_flight": chunks[:MOST],
         "in_flight_count": len(chunks),
@@ -129,7 +132,7 @@ def _queue(engine: MessageState, place: RunPart) -> dict[str, Any]:
     ]
     if engine.recording:
         sent = m.traffic[place.npu * len(m.dims) + place.dim]
-        state.append(("sent", f"{format_bytes(int(sent.bytes))} in {int(sent.messages):,} messages"))
+        state.append(("sent", f"{format_bytes(int(sent.bytes))} in {plural(int(sent.messages), 'message')}"))
     return {"state": state, "in_flight": [_chunk(engine, int(row)) for row in streams[:MOST]]}
 
 
@@ -143,7 +146,7 @@ def _dim(engine: MessageState, place: RunPart) -> dict[str, Any]:
     ]
     if engine.recording:
         used = dimension(engine, dim)
-        state.append(("sent", f"{format_bytes(used['bytes'])} in {used['messages']:,} messages"))
+        state.append(("sent", f"{format_bytes(used['bytes'])} in {plural(used['messages'], 'message')}"))
         state.append(("utilisation", f"{used['utilisation']:.1%} of its links' bandwidth so far"))
     return {"state": state}
 
@@ -154,26 +157,37 @@ def _named_dim(engine: MessageState, link: int) -> str:
 
 
 def _link(engine: MessageState, place: RunPart) -> dict[str, Any]:
-    m, row = engine.machine, place.rows[0]
-    link = m.links[row]
-    waiting = waiting_for(m, row)
-    source, target = ends_of(engine.about, m, row)
+    m, rows = engine.machine, list(place.rows)
+    links, wires = m.links[rows], m.wires[rows]
+    source, target = ends_of(engine.about, m, rows[0])
     state = [
-        ("from", source), ("to", target), ("dimension", _named_dim(engine, row)),
-        ("bandwidth", format_bandwidth(float(m.wires[row].rate_Bpns) * 1e9)),
-        ("latency", format_time(round(float(m.wires[row].latency_ns) * 1000))),
-        ("sends", "yes" if link.busy & 1 else "no; it is down" if link.busy else "no"),
-        ("waiting", f"{waiting:,} messages"),
+        ("source", source), ("target", target), ("dimension", _named_dim(engine, rows[0])),
+        ("bandwidth", format_bandwidth(float(wires.rate_Bpns.sum()) * 1e9)),
+        ("latency", format_time(round(float(wires.latency_ns.max()) * 1000))),
     ]  # fmt: skip
-    if link.busy & 1 and link.busy & DOWN:
+    busy = links.busy
+    if not m.config[0].congestion:
+        state.append(("up", "no" if (busy & DOWN).any() else "yes"))
+        return {"title": _link_title(engine, place), "state": state}
+    sends = "yes" if (busy & 1).any() else "no; it is down" if (busy & DOWN).any() else "no"
+    state += [("sends", sends), ("waiting", plural(sum(waiting_for(m, row) for row in rows), "message"))]
+    lanes = 1 if engine.routed is None else sum(len(engine.routed.known(m).lanes[row]) for row in rows)
+    if lanes > 1:
+        state.append(("lanes", f"{lanes:,}"))
+    if ((busy & 1 > 0) & (busy & DOWN > 0)).any():
         state.append(("down", "yes: messages wait"))
     if engine.recording:
-        used = m.used[row]
-        state.append(("carried", f"{format_bytes(int(used.bytes))} in {int(used.messages):,} messages"))
+        used = m.used[rows]
+        carried = f"{format_bytes(int(used.bytes.sum()))} in {plural(int(used.messages.sum()), 'message')}"
         # The message on the wire counts from its begin on.
-        busy = min(1.0, int(used.busy_ns) / max(1, engine.now_ps // 1000))
-        state.append(("busy", f"{busy:.1%} of the time so far"))
-    return {"title": f"{place.path}: {source} to {target}", "state": state}
+        share = min(1.0, int(used.busy_ns.max()) / max(1, engine.now_ps // 1000))
+        state += [("carried", carried), ("busy", f"{share:.1%} of the time so far")]
+    return {"title": _link_title(engine, place), "state": state}
+
+
+def _link_title(engine: MessageState, place: RunPart) -> str:
+    one = len(place.rows) == 1 and place.path.startswith("link[")
+    return link_title(engine.about, engine.machine, place.rows[0]) if one else title_of(place.path)
 
 
 INSPECTORS: Final = {"rank": _rank, "op": _op, "queue": _queue, "dim": _dim, "link": _link}

@@ -1,4 +1,4 @@
-"""Which operations of ASTRA-sim 2.0's ranks belong together: collectives, and sends with their receives.
+"""Matching of operations across ASTRA-sim 2.0's ranks: collectives, and sends with their receives.
 
 Of a replay, the recorded operations: those of a collective are found by their messages.
 """

@@ -100,7 +100,7 @@ def _issue_custom(m: MessageMachine, operation: int) -> None:
         record_sender(m, operation)
     handler = (operation << KIND_BITS) | OPERATION
     if o.kind == SEND:
-        post_send(m, o.npu, o.peer, o.tag, o.bytes, handler)
+        post_send(m, o.npu, o.peer, o.tag, o.bytes, handler, 0)
     elif o.kind == RECV:
         post_receive(m, o.peer, o.npu, o.tag, o.bytes, handler)
     else:
@@ -116,6 +116,8 @@ def _start_collective(m: MessageMachine, operation: int) -> None:
     uses_collectives(m, npu)
     size = o.bytes
     splits = config.splits * o.rings
+    if o.cost >= 0:
+        splits = m.costs[o.cost].pieces * o.rings
     # With fewer bytes than chunks, ASTRA-sim 2.0 would make empty chunks without end.
     chunk = max(size // splits, 1)
     if config.exact_chunks == 1:
@@ -158,6 +160,9 @@ def _start_collective(m: MessageMachine, operation: int) -> None:
             tag = m.npus[npu].next_stream
             m.npus[npu].next_stream += 1
         stream = new_stream(m, operation, tag % NATIVE_TAGS + NATIVE_TAGS, priority)
+        if o.cost >= 0:
+            cost = m.costs[o.cost]
+            m.streams[stream].begin_ns = cost.begin_ns + (o.streams - 1) // o.rings * cost.gap_ns
         if o.custom >= 0:
             row = stream * config.max_phases
             m.phases[row].algorithm = CUSTOM
@@ -231,7 +236,7 @@ def _issue(m: MessageMachine, operation: int) -> None:
     if o.kind == COLLECTIVE:
         _start_collective(m, operation)
     elif o.kind == SEND:
-        post_send(m, o.npu, o.peer, o.tag, o.bytes, handler)
+        post_send(m, o.npu, o.peer, o.tag, o.bytes, handler, 0)
     elif o.kind == RECV:
         post_receive(m, o.peer, o.npu, o.tag, o.bytes, handler)
     elif o.kind == MEMORY:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, cast
+
 import numpy as np
 
 from astranb.engine.operations import About
+from astranb.infragraph import ARROW, title_of
 from astranb.net import FULLY_CONNECTED, ROUTED, SWITCH
 
 from . import tables as t
 
-__all__ = ["dimension_of", "ends_of", "link_count", "reverse_link", "waiting_for"]
+if TYPE_CHECKING:
+    from .link_names import LinkNames
+
+__all__ = ["dimension_of", "ends_of", "link_count", "link_title", "reverse_link", "waiting_for"]
 
 
 def link_count(about: About, machine: t.MessageMachine) -> int:
@@ -32,17 +38,25 @@ def dimension_of(machine: t.MessageMachine, link: int) -> int:
 
 
 def ends_of(about: About, machine: t.MessageMachine, link: int) -> tuple[str, str]:
-    """Name both ends of a link: ranks, a switch of a dimension, or what an infrastructure calls them."""
+    """Name both ends of a link: ranks, a switch of a dimension, or short names of nodes."""
     dim = dimension_of(machine, link)
     if dim < 0:
-        a, _, b = about.links[link].partition("->")
-        return a, b
+        return cast("LinkNames", about.links).ends(link)
     source, target = _ranks(machine, dim, link)
     if machine.dims[dim].kind != SWITCH:
-        return f"rank {source}", f"rank {target}"
+        return f"rank[{source}]", f"rank[{target}]"
     switch = _switch(machine, dim, source)
     up = link - int(machine.dims[dim].first_link) < len(machine.npus)
-    return (f"rank {source}", switch) if up else (switch, f"rank {source}")
+    return (f"rank[{source}]", switch) if up else (switch, f"rank[{source}]")
+
+
+def link_title(about: About, machine: t.MessageMachine, link: int) -> str:
+    """Return the title of a link: its name in an infrastructure, or its number and both ends.
+
+    The nodes of a network of dimensions have no names, so its links are called ``link[5]``.
+    """
+    name = about.links[link] if dimension_of(machine, link) < 0 else f"link[{link}]"
+    return title_of(name, "" if ARROW in name else " to ".join(ends_of(about, machine, link)))
 
 
 def reverse_link(machine: t.MessageMachine, link: int) -> int:
@@ -75,19 +89,19 @@ def _at(machine: t.MessageMachine, dim: int, rank: int) -> int:
 
 
 def _ranks(machine: t.MessageMachine, dim: int, link: int) -> tuple[int, int]:
-    """Where a link begins and ends; to and from a switch both are the rank."""
+    """Return both ends of a link; to and from a switch, both are the rank."""
     row, npus = machine.dims[dim], len(machine.npus)
     nodes, stride = int(row.nodes), int(row.stride)
     own = link - int(row.first_link)
     if row.kind == FULLY_CONNECTED:
-        rank, there = divmod(own, nodes)
-        return rank, rank + (there - _at(machine, dim, rank)) * stride
+        rank, peer = divmod(own, nodes)
+        return rank, rank + (peer - _at(machine, dim, rank)) * stride
     rank = own % npus
     if row.kind in (SWITCH, ROUTED):
         return rank, rank
     here = _at(machine, dim, rank)
-    there = (here + (1 if own < npus else -1)) % nodes
-    return rank, rank + (there - here) * stride
+    peer = (here + (1 if own < npus else -1)) % nodes
+    return rank, rank + (peer - here) * stride
 
 
 def _switch(machine: t.MessageMachine, dim: int, rank: int) -> str:

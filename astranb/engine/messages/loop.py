@@ -177,10 +177,11 @@ def _step(m: MessageMachine) -> bool:
     second = 0
     if kind == HOP:
         scheduled_message(m, row)
-        if hop(m, row):
+        arrived = hop(m, row)
+        if arrived >= 0:
             # The sender is notified before the receiver.
-            first = m.messages[row].sender
-            second = _arrive(m, row)
+            first = m.messages[arrived].sender
+            second = _arrive(m, arrived)
     elif kind == FREE:
         free_link(m, row)
     else:

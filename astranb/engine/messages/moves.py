@@ -9,7 +9,7 @@ from .tables import BUNDLE, BUNDLE_REDUCED, KIND_BITS, STREAM, MessageMachine
 from .timers import set_timer
 from .transport import post_receive
 
-__all__ = ["expect", "member", "pass_memory"]
+__all__ = ["expect", "hop_ns", "member", "pass_memory"]
 
 
 @kernel
@@ -19,6 +19,17 @@ def member(m: MessageMachine, stream: int, index: int) -> int:
     if s.group >= 0:
         return int(m.members[m.groups[s.group].first + index].value)
     return int(s.origin + index * s.stride)
+
+
+@kernel
+def hop_ns(m: MessageMachine, stream: int, target: int) -> int:
+    """Return the time of a message in a library's software: within a node, or to another one."""
+    s = m.streams[stream]
+    if s.cost < 0:
+        return 0
+    if m.npus[target].node != m.npus[s.npu].node:
+        return int(m.costs[s.cost].far_ns)
+    return int(m.costs[s.cost].near_ns)
 
 
 @kernel(inline=False)

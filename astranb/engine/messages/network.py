@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
+from astranb.core.arrays import numbered, reduce_at
 from astranb.core.errors import InputError
 from astranb.core.jit import Records
 from astranb.core.state import allocate
@@ -18,9 +18,33 @@ from . import tables as t
 from .implementations import distances, group_algorithm
 from .rooted import binary_parent
 
-__all__ = ["Links", "communicating_pairs", "dimensions_of", "make_links"]
+__all__ = ["Links", "Pairs", "communicating_pairs", "dimensions_of", "make_links", "mark_shared"]
 
 _MOST_PAIRS: Final = 1 << 21
+_NOBODY: Final = -1
+"""User of pairs whose messages are short, or that are hardly used."""
+
+
+class Pairs(NamedTuple):
+    """Pairs of NPUs that may send to each other, and who sends between them.
+
+    Attributes
+    ----------
+    key : ndarray of int64, shape (pairs,)
+        Source times all NPUs plus target, in order.
+    least, most : ndarray of int64, shape (pairs,)
+        The least and the most of the numbers of the groups that send more than a packet at a time; an NPU by
+        itself counts as one. -1 is the most where none does.
+    """
+
+    key: np.ndarray
+    least: np.ndarray
+    most: np.ndarray
+
+    @staticmethod
+    def none() -> Pairs:
+        """Return no pairs, where the routes of messages are not looked up."""
+        return Pairs(*(np.empty(0, np.int64) for _ in range(3)))
 
 
 @dataclass(frozen=True)
@@ -50,7 +74,7 @@ class Links:
 
 def make_links(
     network: DimensionNetwork | InfraNetwork,
-    pairs: Iterable[tuple[int, int]],
+    pairs: Pairs,
     *,
     congestion: bool,
     compat: bool,
@@ -60,8 +84,8 @@ def make_links(
     Parameters
     ----------
     network : DimensionNetwork or InfraNetwork
-    pairs : iterable of (int, int)
-        The pairs that may send to each other; they need routes in an infrastructure.
+    pairs : Pairs
+        They need routes in an infrastructure.
     congestion : bool
         Whether messages queue on links.
     compat : bool
@@ -127,18 +151,20 @@ def dimensions_of(network: DimensionNetwork, *, compat: bool) -> Records:
     return dims
 
 
-def _routed(network: InfraNetwork, pairs: Iterable[tuple[int, int]], *, congestion: bool) -> Links:
+def _routed(network: InfraNetwork, pairs: Pairs, *, congestion: bool) -> Links:
     """Make the routes through an infrastructure."""
     from astranb.net import message_routes
 
-    wanted = set(pairs)
-    if len(wanted) > _MOST_PAIRS:
+    if len(pairs.key) > _MOST_PAIRS:
         raise InputError(
-            f"{len(wanted)} pairs of GPUs send to each other",
+            f"{len(pairs.key)} pairs of GPUs send to each other",
             where=network.where,
             hint="use rings, or collectives in several dimensions (--dimensions)",
         )
+    wanted = (divmod(key, network.npus) for key in pairs.key.tolist())
     found = message_routes(network.fabric, wanted, network.npus)
+    if congestion:
+        mark_shared(found.routes, found.hops, found.wires, pairs, network)
     hops = allocate(max(len(found.hops), 1), t.COUNTER)
     hops.value[: len(found.hops)] = found.hops
     routes = found.routes if len(found.routes) else allocate(1, MESSAGE_ROUTE)
@@ -156,44 +182,119 @@ def _routed(network: InfraNetwork, pairs: Iterable[tuple[int, int]], *, congesti
     return Links(dims, _servers(len(found.wires)), routes, hops, found.wires, ports)
 
 
+def mark_shared(
+    routes: np.ndarray, hops: np.ndarray, wires: Records, pairs: Pairs, network: InfraNetwork
+) -> None:
+    """Mark routes between nodes that have a link on which messages of different groups can meet.
+
+    They can where more comes in than the link carries: of each source as much as its best route over it does.
+    """
+    most_users = int(pairs.most.max(initial=_NOBODY))
+    if most_users == _NOBODY or most_users == int(pairs.least.min()):  # one group alone
+        return
+    source, target = np.divmod(np.asarray(routes["key"]), network.npus)
+    width = network.fabric.shape.per_node
+    pair = np.searchsorted(pairs.key, routes["key"])
+    between = (source // width != target // width) & (pairs.most[pair] >= 0)
+    if not between.any():
+        return
+    count = routes["hops"] * between
+    route = np.repeat(np.arange(len(routes)), count)
+    link = hops[np.repeat(routes["first_hop"], count) + numbered(count)]
+    user = pair[route]
+    least, most = np.full(len(wires), np.iinfo(np.int64).max), np.full(len(wires), -1)
+    np.minimum.at(least, link, pairs.least[user])
+    np.maximum.at(most, link, pairs.most[user])
+    meet = (least < most)[link]
+    if not meet.any():
+        return
+    route, link = route[meet], link[meet]
+    order = np.lexsort((routes["rate_Bpns"][route], source[route], link))
+    sent = link[order] * network.npus + source[route][order]
+    best = order[np.flatnonzero(np.diff(sent, append=-1))]  # the last of each source and link
+    comes = np.bincount(link[best], routes["rate_Bpns"][route[best]], len(wires))
+    np.maximum.at(routes["shared"], route, (comes > 1.001 * wires.rate_Bpns)[link])
+
+
 def communicating_pairs(
     table: Records,
     implementations: Records,
+    costs: Records,
     group_rows: Records,
     members: Records,
     npus: int,
     *,
     compat: bool,
-) -> set[tuple[int, int]]:
+) -> Pairs:
     """Return the pairs of NPUs that may send to each other; some may not do so."""
     keys: list[np.ndarray] = [np.empty(0, np.int64)]
+    users: list[np.ndarray] = [np.empty(0, np.int64)]
+
+    def add(sources: np.ndarray, targets: np.ndarray, user: int | np.ndarray) -> None:
+        """Add pairs of a user, and the ways back, which are looked up and hardly used."""
+        keys.extend((sources * npus + targets, targets * npus + sources))
+        users.extend(np.broadcast_to(one, len(sources)) for one in (user, _NOBODY))
+
+    everyone = len(group_rows)
     sends = np.isin(table.kind, (t.SEND, t.RECV))
-    keys.append(table.npu[sends] * npus + table.peer[sends])
+    source, target = np.where(table.kind == t.SEND, (table.npu, table.peer), (table.peer, table.npu))
+    owner = np.maximum(table.owner, 0)
+    of_group = np.where(table.group[owner] < 0, everyone, table.group[owner])
+    user = np.where(table.owner < 0, everyone + 1 + source, of_group)
+    add(source[sends], target[sends], user[sends])
     all_of_them = np.arange(npus)
     chosen = implementations.reshape(t.COLLECTIVES, -1)
-    own = (table.kind == t.COLLECTIVE) & (table.custom < 0)
-    for collective in set(table.collective[own & (table.group < 0)].tolist()):
+    own = table[(table.kind == t.COLLECTIVE) & (table.custom < 0)]
+    large = own.bytes > t.PACKET_BYTES  # others go as a whole
+
+    def user_of(group: int, shares: int) -> int:
+        return _NOBODY if not shares else everyone if group < 0 else group
+
+    alone = own.group < 0
+    for collective, shares in _distinct_rows(own.collective[alone], large[alone]):
         for row in chosen[collective]:
             if row.algorithm >= 0 and row.nodes > 1:
                 index = (all_of_them // row.stride) % row.nodes
                 for distance in distances(int(row.algorithm), int(row.nodes)):
-                    there = (index + distance) % row.nodes
-                    keys.append(all_of_them * npus + all_of_them + (there - index) * row.stride)
-    for number, collective in {(int(o.group), int(o.collective)) for o in table[own & (table.group >= 0)]}:
+                    peer = (index + distance) % row.nodes
+                    add(all_of_them, all_of_them + (peer - index) * row.stride, user_of(-1, shares))
+    by_itself = large & (own.ring < 0)
+    columns = own.group, own.collective, own.cost, by_itself
+    for number, collective, cost, shares in _distinct_rows(*(one[~alone] for one in columns)):
         group = group_rows[number]
-        ranks = np.array(members.value[group.first : group.first + group.count])
+        ranks = np.array(members.value[group.first : group.first + group["count"]])
         outer = int(group.outer)
         algorithm = group_algorithm(implementations, chosen.shape[1], collective, outer, compat=compat)
-        keys += [ranks * npus + np.roll(ranks, -away) for away in distances(algorithm, len(ranks))]
-    used = {(int(o.ring), int(o.rings)) for o in table[own & (table.ring >= 0)]}
-    for row in sorted({row for first, count in used for row in range(first, first + count)}):
-        ring = group_rows[row]
-        ranks = np.array(members.value[ring.first : ring.first + ring["count"]])
-        heads = ranks[:: ring.chain]
-        above = heads[[binary_parent(place, len(heads)) for place in range(1, len(heads))]]
-        keys += [ranks * npus + np.roll(ranks, -1), heads[1:] * npus + above]
-    flat = np.unique(np.concatenate(keys))
-    sources, targets = np.divmod(flat, npus)
-    differ = sources != targets
-    pairs = set(zip(sources[differ].tolist(), targets[differ].tolist(), strict=True))
-    return pairs | {(target, source) for source, target in pairs}
+        if cost >= 0:
+            algorithm = int(costs[cost].algorithm)
+            if algorithm == t.TREE:  # by channels
+                continue
+        for away in distances(algorithm, len(ranks)):
+            add(ranks, np.roll(ranks, -away), user_of(number, shares))
+    rings = own.ring >= 0
+    for first, count, number, shares in _distinct_rows(
+        *(one[rings] for one in (own.ring, own.rings, own.group, large))
+    ):
+        for ring in group_rows[first : first + count]:
+            ranks = np.array(members.value[ring.first : ring.first + ring["count"]])
+            heads = ranks[:: ring.chain]
+            above = heads[[binary_parent(place, len(heads)) for place in range(1, len(heads))]]
+            user_here = user_of(number, shares)
+            add(ranks, np.roll(ranks, -1), user_here)
+            for one, other in ((heads[1:], above), (above, heads[1:])):
+                add(one, other, user_here)
+    flat, of = np.concatenate(keys), np.concatenate(users)
+    differ = flat // npus != flat % npus
+    order = np.argsort(flat[differ], kind="stable")
+    flat, of = flat[differ][order], of[differ][order]
+    at = np.flatnonzero(np.diff(flat, prepend=-1))
+    least = np.where(of < 0, np.iinfo(np.int64).max, of)
+    return Pairs(flat[at], reduce_at(np.minimum, least, at), reduce_at(np.maximum, of, at))
+
+
+def _distinct_rows(*columns: np.ndarray) -> list[list[int]]:
+    """Return each combination of values once."""
+    found: list[list[int]] = np.unique(
+        np.stack([np.asarray(c, np.int64) for c in columns]), axis=1
+    ).T.tolist()
+    return found

@@ -154,7 +154,7 @@ def make_groups(
     """
     many = max(len(groups), 1)
     rows = allocate(many, t.GROUP)
-    rows.rails = rows.chain = 1
+    rows.rails = rows.chain = rows.width = 1
     start, flat, size, key = _laid_out(members for _, members in groups)
     numbers = np.array([number for number, _ in groups], np.int64)
     outside, key = np.repeat(np.arange(len(groups)), size)[(flat < 0) | (flat >= npus)], np.sort(key)
@@ -219,7 +219,7 @@ def make_operations(
     table = allocate(total, t.OPERATION_ROW)
     table.custom = table.owner = table.next = -1
     table.start_ns = table.end_ns = -1
-    table.ring, table.rings = -1, 1
+    table.ring, table.rings, table.cost = -1, 1, -1
     made = _Maker(table, system, memory)
     ends = np.flatnonzero(np.diff(patterns, append=-1)) + 1
     for start, stop in zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True):

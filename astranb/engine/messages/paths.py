@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from astranb.core.errors import InputError, near
+from astranb.core.errors import InputError, near, nearest
 from astranb.engine.operations import About
+from astranb.infragraph import numbers_in, typed
 
 from . import tables as t
 from .link_ends import link_count
 
-__all__ = ["FIELDS", "RunPart", "field_of", "number_of", "operation_row", "resolve"]
+__all__ = ["FIELDS", "RunPart", "field_of", "number_of", "operation_row", "resolve", "unknown"]
 
 FIELDS: dict[str, dict[str, str]] = {
     "rank": {
@@ -27,7 +28,6 @@ FIELDS: dict[str, dict[str, str]] = {
 """Fields of conditions: by kind of object, the word and the field of the table."""
 
 _PART = re.compile(r"(?P<kind>rank|npu|op|dim|link)\[(?P<which>[^\]]*)\]\Z")
-_HINT = "write rank[3], rank[3].op[0], rank[3].dim[1], dim[0] or link[5]"
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,9 @@ class RunPart:
         Of the table of npus, operations, queues, dims or links.
     npu, operation, dim : int
         -1 where it is about all of them.
+    shares : tuple of float
+        Of links ``A->B`` of an infrastructure, how many of them each row stands for; empty where rows stand
+        for lanes of other links, too.
     """
 
     kind: str
@@ -51,6 +54,7 @@ class RunPart:
     npu: int = -1
     operation: int = -1
     dim: int = -1
+    shares: tuple[float, ...] = ()
 
 
 def resolve(path: str, about: About, machine: t.MessageMachine) -> RunPart:
@@ -61,14 +65,14 @@ def resolve(path: str, about: About, machine: t.MessageMachine) -> RunPart:
     InputError
         There is no such thing.
     """
-    parts = [_PART.match(part) for part in re.split(r"\.(?=(?:op|dim)\[)", path.strip())]
+    npus, dims = len(machine.npus), int(machine.config[0].dims)
+    parts = [_PART.match(part) for part in re.split(r"\.(?=(?:op|dim)\[)", typed(path))]
     found = [(part["kind"].replace("npu", "rank"), part["which"].strip()) for part in parts if part]
     kinds = tuple(kind for kind, _ in found)
     if len(found) != len(parts) or kinds not in (
         ("rank",), ("rank", "op"), ("rank", "dim"), ("dim",), ("link",),
     ):  # fmt: skip
-        raise InputError("names nothing", where=path[:80] or "an empty path", hint=_HINT)
-    npus, dims = len(machine.npus), int(machine.config[0].dims)
+        raise unknown(path, about, {"rank": npus, "dim": dims, "link": link_count(about, machine)})
     if kinds == ("dim",):
         dim = number_of(found[0][1], dims, "dimension", path)
         return RunPart("dim", f"dim[{dim}]", (dim,), dim=dim)
@@ -92,6 +96,26 @@ def resolve(path: str, about: About, machine: t.MessageMachine) -> RunPart:
         return RunPart("queue", f"rank[{rank}].dim[{dim}]", rows, npu=rank, dim=dim)
     row = operation_row(found[1][1], rank, about, path)
     return RunPart("op", about.path(row), (row,), npu=rank, operation=row)
+
+
+def unknown(path: str, about: About, counts: Mapping[str, int], names: Iterable[str] = ()) -> InputError:
+    """Return the error for a name that is none, with those nearest to it.
+
+    Parameters
+    ----------
+    path : str
+    about : About
+    counts : mapping of str to int
+        How many there are of each kind.
+    names : iterable of str
+        Other names.
+    """
+    first, second = (*numbers_in(path), 0, 0)[:2]
+    own = [f"{kind}[{min(first, count - 1)}]" for kind, count in counts.items() if count]
+    rank = min(first, counts["rank"] - 1)
+    parts = {"op": len(about.rows_of(rank)), "dim": counts["dim"]}
+    own += [f"rank[{rank}].{kind}[{min(second, n - 1)}]" for kind, n in parts.items() if n]
+    return InputError(f"unknown object {path!r:.80}", hint=nearest(path, [*own, *names]))
 
 
 def field_of(place: RunPart, name: str) -> str:
@@ -118,7 +142,8 @@ def number_of(text: str, count: int, what: str, path: str, names: Sequence[str] 
         It is no number below the count.
     """
     if not (text.isascii() and text.isdecimal() and len(text) < 12 and int(text) < count):
-        hint = near(text[:40], names) if names else f"0 to {count - 1}"
+        numbers = f"0 to {count - 1}" if count else "there are none"
+        hint = nearest(text, names) if names else numbers
         raise InputError(f"no {what} {text[:40]!r}", where=path[:80], hint=hint)
     return int(text)
 
@@ -137,5 +162,5 @@ def operation_row(text: str, rank: int, about: About, path: str) -> int:
     names = [about.label(row) for row in rows]
     if text not in names:
         what = f"rank {rank} has no operation {text[:40]!r}"
-        raise InputError(what, where=path[:80], hint=near(text, names))
+        raise InputError(what, where=path[:80], hint=nearest(text, names) or "it has none")
     return int(rows[names.index(text)])

@@ -51,8 +51,8 @@ READERS: dict[str, dict[str, _Reader]] = {
     },
     "dim": {"messages": _sent("messages"), "bytes": _sent("bytes")},
     "link": {
-        "waiting": lambda m, place: waiting_for(m, place.rows[0]),
-        "sending": lambda m, place: int(m.links[place.rows[0]].busy & 1),
+        "waiting": lambda m, place: sum(waiting_for(m, row) for row in place.rows),
+        "sending": lambda m, place: int((m.links["busy"][list(place.rows)] & 1).sum()),
         "messages": _field("used", "messages"),
         "bytes": _field("used", "bytes"),
         "busy_ns": _field("used", "busy_ns"),

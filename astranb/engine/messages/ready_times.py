@@ -1,4 +1,4 @@
-"""When the operations of ASTRA-sim 2.0's workloads stop waiting for other ranks."""
+"""Times at which operations of ASTRA-sim 2.0's workloads stop waiting for other ranks."""
 
 from __future__ import annotations
 

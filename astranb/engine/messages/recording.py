@@ -17,6 +17,7 @@ __all__ = [
     "record_flight",
     "record_link",
     "record_moving",
+    "record_part",
     "record_phase",
     "record_queued",
     "record_resumed",
@@ -83,6 +84,17 @@ def record_moving(m: MessageMachine, row: int) -> None:
         moving.step = watch.sent_step
         moving.queued_ns = m.queue[0].now
         moving.flight = -1
+
+
+@kernel(inline=False)
+def record_part(m: MessageMachine, part: int, row: int) -> None:
+    """Record whose the quanta in a row are: those of another row."""
+    if m.watch[0].recording == 1:
+        m.moving[part].operation = m.moving[row].operation
+        m.moving[part].phase = m.moving[row].phase
+        m.moving[part].step = m.moving[row].step
+        m.moving[part].queued_ns = m.queue[0].now
+        m.moving[part].flight = -1
 
 
 @kernel(inline=False)
@@ -173,7 +185,8 @@ def record_link(
 ) -> None:
     """Record bytes of a message on a link: from when on, what of the link they take, and when they arrive."""
     if m.watch[0].recording == 1:
-        m.used[link].messages += 1
+        later_quantum = m.messages[row].whole >= 0 and m.messages[row].gone > size
+        m.used[link].messages += 0 if later_quantum else 1
         m.used[link].bytes += size
         m.used[link].busy_ns += taken_ns
         at = m.messages[row].src if m.config[0].routed == 1 else m.messages[row].at

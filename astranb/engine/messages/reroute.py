@@ -2,8 +2,9 @@
 
 Whole messages that wait for a link that is down, or have yet to come to one, are sent again by their
 source; those under way before it turn round at the next node, as their source learns of the failure
-then. What is being sent over a link arrives. Without congestion no message waits for a link: only those
-sent from now on take other routes.
+then. What is being sent over a link arrives. Of a message that goes in quanta, its source sends again those
+that have not crossed the link, and those on their way to it are lost. Without congestion no message waits
+for a link: only those sent from now on take other routes.
 
 A link is all parallel lanes between the same nodes, so that one without some of them is another link. Tables
 only grow: links, hops and routes keep their numbers, and routes that are left have no key.
@@ -12,7 +13,8 @@ only grow: links, hops and routes keep their numbers, and routes that are left h
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -26,11 +28,17 @@ from astranb.net import DOWN, MESSAGE_ROUTE, WIRE, Fabric, MessageRoutes, messag
 from astranb.workload.astrasim2 import InfraNetwork
 
 from . import tables as t
+from .link_names import LinkNames
+from .network import communicating_pairs, mark_shared
+from .transport import free_message, quantum_of, row_at_link
 
-__all__ = ["RoutedLinks", "closed_lanes", "link_names", "renamed", "rerouted"]
+__all__ = ["RoutedLinks", "closed_lanes", "renamed", "rerouted"]
 
 _LEFT = -1
 """Key of a route that no new message takes."""
+
+_ITSELF = -1
+"""Of a message that goes as a whole: it is a part of no other."""
 
 
 class RoutedLinks:
@@ -44,6 +52,7 @@ class RoutedLinks:
     def __init__(self, network: InfraNetwork) -> None:
         self.network = network
         self._known: dict[int, MessageRoutes] = {}  # by the length of the table of routes
+        self._over: tuple[MessageRoutes | None, dict[int, list[int]]] = (None, {})  # the links of each lane
 
     @property
     def fabric(self) -> Fabric:
@@ -69,14 +78,18 @@ class RoutedLinks:
         self._known[len(machine.routes)] = found
 
     def lanes_of(self, path: str) -> list[int]:
-        """The lanes of ``A->B`` or ``A->B#k``; ``gpu[3]`` is short for a name."""
-        return self.fabric.find(self.fabric.graph.full(path))
+        """The lanes of a link, as :meth:`astranb.net.Fabric.find` reads its name."""
+        return self.fabric.find(path)
 
     def over(self, machine: t.MessageMachine, lanes: Iterable[int]) -> tuple[int, ...]:
         """The links that have some of these lanes."""
-        wanted = set(lanes)
-        known = self.known(machine).lanes
-        return tuple(link for link, own_lanes in enumerate(known) if not wanted.isdisjoint(own_lanes))
+        known = self.known(machine)
+        if self._over[0] is not known:
+            self._over = known, defaultdict(list)
+            for link, own_lanes in enumerate(known.lanes):
+                for lane in own_lanes:
+                    self._over[1][lane].append(link)
+        return tuple(sorted({link for lane in lanes for link in self._over[1].get(lane, ())}))
 
     def down_of(self, machine: t.MessageMachine, rows: Iterable[int], closed: frozenset[int]) -> list[bool]:
         """Return whether some links have lanes that are closed."""
@@ -84,19 +97,10 @@ class RoutedLinks:
         return [not closed.isdisjoint(known[row]) for row in rows]
 
 
-def link_names(fabric: Fabric, lanes: Sequence[Sequence[int]]) -> list[str]:
-    """Name links by their first lanes."""
-    names = []
-    for each in lanes:
-        name = fabric.name(each[0]).partition("#")[0]
-        names.append(name if len(each) == 1 else f"{name} (of {len(each)} lanes)")
-    return names
-
-
 def renamed(about: About, links: RoutedLinks, machine: t.MessageMachine) -> About:
     """The same with the names of all links that there are now."""
     other = copy.copy(about)
-    other.links = link_names(links.fabric, links.known(machine).lanes)
+    other.links = LinkNames(links.fabric, links.known(machine).lanes)
     return other
 
 
@@ -135,8 +139,9 @@ def rerouted(
     found = message_routes(links.fabric.without(closed), _pairs(machine.routes, npus), npus, before)
     broken = np.array([not closed.isdisjoint(lanes) for lanes in found.lanes], bool)
     moved, turned = _affected(machine, broken)
-    m = _grown(machine, found, len(before.lanes))
-    m = t.enlarge(m, max(margin[0], len(moved)), margin[1])
+    rows = _rows_of_quanta(machine)
+    m = _grown(machine, found, len(before.lanes), links.network)
+    m = t.enlarge(m, max(margin[0], len(moved) + 16 * len(rows)), margin[1])
     links.remember(m, found)
     # A link of which a lane is down takes in nothing.
     m.links.busy[: len(broken)] |= np.where(broken, DOWN, 0)
@@ -155,7 +160,60 @@ def rerouted(
         if route is not None:
             message.heading, message.at = route.first_hop - 1, route.hops + 1
             message.last_ns = message.first_ns
+    for chain in rows:
+        _resend(m, chain, broken, at_ns)
     return m
+
+
+def _rows_of_quanta(m: t.MessageMachine) -> list[list[int]]:
+    """The rows of each message that goes in quanta, from its source on; several where it was sent again."""
+    used = t.in_use(m, "messages")
+    rows = used[m.messages.whole[used] >= 0]
+    found = []
+    for row in np.setdiff1d(rows, m.messages.onward[rows]).tolist():
+        found.append([row])
+        while (following := int(m.messages[found[-1][-1]].onward)) >= 0:
+            found[-1].append(following)
+    return found
+
+
+def _resend(m: t.MessageMachine, rows: list[int], broken: np.ndarray, at_ns: int) -> None:
+    """Send the quanta of a message again by another route that have not crossed a broken link."""
+    hops, last = np.asarray(m.hops.value), m.messages[rows[-1]]
+    kept = len(rows)  # the first row whose quanta arrive by the old route
+    if not broken[hops[last.heading + 1 : last.heading + last.at]].any():
+        behind = [
+            place
+            for place, row in enumerate(rows)
+            if broken[hops[m.messages[row].heading]] and m.messages[row].gone < m.messages[row].bytes
+        ]
+        if not behind:
+            return
+        kept = behind[-1]
+    route = _route(m, rows[0], broken)
+    if route is None:
+        return
+    whole = int(last.whole)
+    quantum = quantum_of(int(m.messages[whole].bytes))
+    crossed = int(m.messages[rows[kept]].gone) if kept < len(rows) else 0
+    again = int(m.messages[rows[0]].bytes) - crossed
+    for place, row in enumerate(rows):
+        part = m.messages[row]
+        if place <= kept and part.came > part.gone:
+            _leave(m, int(hops[part.heading]), row)
+            part.came = part.gone
+        if place < kept:
+            part.whole, part.bytes, part.crossed = t.NO_MESSAGE, -(-(part.gone - part.crossed) // quantum), 0
+        else:
+            part.bytes = crossed
+        if part.bytes == part.crossed:
+            free_message(m, row)
+    source = row_at_link(m, whole, whole)
+    part = m.messages[source]
+    part.bytes = part.came = part.gone = again
+    part.heading, part.at = route.first_hop - 1, route.hops + 1
+    for _ in range(-(-again // quantum)):
+        put_event(m.queue, m.timesteps, m.pending, at_ns, (source << t.KIND_BITS) | t.HOP)
 
 
 def _pairs(routes: Records, npus: int) -> set[tuple[int, int]]:
@@ -178,9 +236,10 @@ def _affected(m: t.MessageMachine, broken: np.ndarray) -> tuple[list[tuple[int, 
     for link in np.flatnonzero(m.links["head"] >= 0).tolist():
         row = int(m.links[link].head)
         while row >= 0:
-            if broken[link]:
+            whole = m.messages[row].whole == _ITSELF
+            if whole and broken[link]:
                 moved.append((link, row))
-            elif later(row):
+            elif whole and later(row):
                 turned.append(row)
             row = int(m.messages[row].behind)
     for _, what in t.events_of(m).tolist():
@@ -188,6 +247,7 @@ def _affected(m: t.MessageMachine, broken: np.ndarray) -> tuple[list[tuple[int, 
         if (
             what & ((1 << t.KIND_BITS) - 1) == t.HOP
             and m.messages[row].src != m.messages[row].dst
+            and m.messages[row].whole == _ITSELF
             and later(row)
         ):
             turned.append(row)
@@ -217,13 +277,19 @@ def _leave(m: t.MessageMachine, link: int, row: int) -> None:
         m.links[link].tail = before
 
 
-def _grown(m: t.MessageMachine, found: MessageRoutes, had: int) -> t.MessageMachine:
+def _grown(m: t.MessageMachine, found: MessageRoutes, had: int, network: InfraNetwork) -> t.MessageMachine:
     """Append routes, hops and links; the routes of pairs that have new ones lose their keys."""
     kept = np.flatnonzero((m.routes.key >= 0) & ~np.isin(m.routes.key, found.routes.key))
     new = np.concatenate([np.asarray(m.routes)[kept], np.asarray(found.routes)])
     routes = allocate(len(m.routes) + len(new), MESSAGE_ROUTE)
     routes[: len(m.routes)] = m.routes
     routes.key[: len(m.routes)] = _LEFT
+    if m.config[0].congestion:
+        pairs = communicating_pairs(
+            m.operations, m.implementations, m.costs, m.groups, m.members, network.npus,
+            compat=not m.config[0].exact_chunks,
+        )  # fmt: skip
+        mark_shared(new, found.hops, found.wires, pairs, network)
     routes[len(m.routes) :] = new[np.argsort(new["key"], kind="stable")]
     hops = allocate(max(len(found.hops), 1), t.COUNTER)
     hops.value[: len(found.hops)] = found.hops

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from astranb.core.jit import kernel
 
-from .moves import expect, member, pass_memory
+from .moves import expect, hop_ns, member, pass_memory
 from .recording import record_stream
 from .tables import (
     BROADCAST,
@@ -203,7 +203,8 @@ def _rooted_send(m: MessageMachine, stream: int, number: int, size: int) -> None
     s = m.streams[stream]
     if m.watch[0].noting == 1:
         record_stream(m, stream, 0)
-    post_send(m, s.npu, _member_from_root(m, stream, number), s.tag, size, 0)
+    target = _member_from_root(m, stream, number)
+    post_send(m, s.npu, target, s.tag, size, 0, hop_ns(m, stream, target))
 
 
 @kernel(inline=False)

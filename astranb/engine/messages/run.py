@@ -314,13 +314,11 @@ def simulate(workload: Workload, *, congestion: bool = False) -> RunResult:
 
     Examples
     --------
-    >>> from astranb.workload.astrasim2 import COLLECTIVE, DimensionNetwork, Operations, System
-    >>> ring = System.from_document(
-    ...     {"all-reduce-implementation": ["ring"], "preferred-dataset-splits": 4, "local-mem-bw": 1600}
-    ... )
-    >>> one = Operations.of([{"kind": COLLECTIVE, "collective": 0, "bytes": 65536}])
-    >>> network = DimensionNetwork(["Ring"], [4], [50], [500])
-    >>> simulate(Workload([one] * 4, network, ring, compat=True)).end_ns.tolist()
+    >>> import astranb as anb
+    >>> from astranb.workload.astrasim2 import DimensionNetwork, System
+    >>> chunks = System(splits=4, memory_Bps=1600e9)
+    >>> what = anb.workload([anb.all_reduce("64 KiB", "ring")], system=chunks, compat=True)
+    >>> simulate(what.on(DimensionNetwork("Ring", 4, bandwidth=50, latency=500))).end_ns.tolist()
     [14176, 14176, 14176, 14176]
     """
     run = Run(workload, congestion=congestion)

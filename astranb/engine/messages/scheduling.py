@@ -329,6 +329,10 @@ def _add_phase(
                 outer = m.implementations[requested * m.config[0].dims + m.groups[group].outer]
                 p.algorithm = outer.algorithm
                 p.window = outer.window
+    if m.operations[s.operation].cost >= 0:
+        cost = m.costs[m.operations[s.operation].cost]
+        p.algorithm = cost.algorithm
+        p.window = cost.window
     if p.algorithm == ONE_SHOT:
         # Every NPU gets the bytes of all, as in an all-gather.
         p.algorithm = DIRECT
@@ -414,7 +418,10 @@ def plan_phases(m: MessageMachine, stream: int, operation: int, group: int, size
                 if o.collective >= BROADCAST:
                     _mark_rooted(m, stream, operation, group, at, dims)
         return
-    if o.ring >= 0 and m.implementations[o.collective * m.config[0].dims].algorithm == TREE:
+    tree = m.implementations[o.collective * m.config[0].dims].algorithm == TREE
+    if o.cost >= 0:
+        tree = m.costs[o.cost].algorithm == TREE
+    if o.ring >= 0 and tree:
         for half, collective in ((1, REDUCE), (2, BROADCAST)):
             size = _add_phase(m, stream, group, o.collective, collective, s[0].order, size, half)
             p = m.phases[stream * m.config[0].max_phases + half - 1]

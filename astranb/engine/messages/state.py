@@ -12,10 +12,12 @@ from astranb.core.arrays import reduce_at, reversed_lists
 from astranb.core.state import allocate, own
 from astranb.engine.edits import Edit
 from astranb.engine.operations import EVERY, About, OperationEngine, OperationRun, part_rows
+from astranb.infragraph import title_of
 from astranb.workload.astrasim2 import InfraNetwork, RankOperations, Workload
 
 from . import tables as t
-from .reroute import RoutedLinks, link_names, renamed
+from .link_names import LinkNames
+from .reroute import RoutedLinks, renamed
 from .run import Run
 
 __all__ = ["UNITS", "MessageState"]
@@ -112,6 +114,13 @@ class MessageState(OperationEngine):
         if rerouted:
             self._about = None
 
+    def rank_title(self, rank: int) -> str:
+        """Return the title of a rank: of its GPU, where the infrastructure gives it a name."""
+        if self.routed is None:
+            return super().rank_title(rank)
+        fabric = self.routed.fabric
+        return title_of(fabric.graph.name(int(fabric.gpus[rank])), rank=rank)
+
     @property
     def recording(self) -> bool:
         """Whether phases of chunks and traffic are recorded."""
@@ -153,6 +162,17 @@ class MessageState(OperationEngine):
             return int(m.queue[0].turns)
         return int(m.clock[0]["steps" if name == "events" else name])
 
+    def kept(self, sizes: Mapping[str, int] | None = None, *, whole: bool = False) -> dict[str, memoryview]:
+        """Return the contents of a checkpoint; nothing of a start that is made again from the workload."""
+        if sizes is None:
+            return {} if self.begins_anew else super().kept(whole=whole)
+        if not sizes:
+            self.begin_anew()
+            return {}
+        if whole:  # what comes is of a later moment: gather what is known of the start
+            self._about, self._base_ns = self.about, self.base_ns
+        return super().kept(sizes, whole=whole)
+
     def resize(self, sizes: Mapping[str, int]) -> None:
         """Make the tables as long as they were at a checkpoint."""
         changed = {}
@@ -178,7 +198,7 @@ class MessageState(OperationEngine):
         return str(self.run.digest())
 
     def times_ps(self, rows: slice = EVERY) -> tuple[np.ndarray, np.ndarray]:
-        """When each of the ranks' operations, or of some of them, began and ended; -1: not yet."""
+        """Return start and end of all operations or of some rows; -1: not yet."""
         parts = self.about.parts
         some: Any = self.machine.operations[: self.about.own if parts is None else None][rows]
         start, end = _ps_of(some.start_ns), _ps_of(some.end_ns)
@@ -196,7 +216,7 @@ class MessageState(OperationEngine):
         return start, end
 
     def ends_ps(self) -> np.ndarray:
-        """When each rank was done."""
+        """Return the completion time of each rank; -1: not yet."""
         return _ps_of(self.run.outline.npus.end_ns)
 
 
@@ -233,7 +253,7 @@ def _about_of(m: t.MessageMachine, workload: Workload, ranks: np.ndarray) -> Abo
         children = children[np.arange(lengths.sum()) + np.repeat(away, lengths)]
     first, parents = reversed_lists(lengths, children[: lengths.sum()])
     network = workload.network
-    name_links = partial(_link_names, network, m) if isinstance(network, InfraNetwork) else list
+    name_links = partial(_link_names, network, m) if isinstance(network, InfraNetwork) else tuple
     about = About(
         np.array(rows.npu), kind, np.array(rows.collective), np.array(rows.bytes), name, list(names),
         list(network.link_topology), first, parents, int((rows.owner < 0).sum()), len(m.npus), name_links,
@@ -267,6 +287,6 @@ def _set_parts(about: About, operations: RankOperations, ranks: np.ndarray) -> N
     about.collective[parts.first] = parts.collective
 
 
-def _link_names(network: InfraNetwork, machine: t.MessageMachine) -> list[str]:
+def _link_names(network: InfraNetwork, machine: t.MessageMachine) -> LinkNames:
     """Find the routes of the same pairs of ranks again: their links have the same numbers."""
-    return link_names(network.fabric, RoutedLinks(network).known(machine).lanes)
+    return LinkNames(network.fabric, RoutedLinks(network).known(machine).lanes)

@@ -11,7 +11,8 @@ are its orbits, but no such map has to be found or believed.
 
 What a class needs beside:
 
-- no resource that several NPUs share: no shared memory, with congestion only links with one sender;
+- no resource that several NPUs share: no shared memory, with congestion only links with one sender, and not
+  halving and doubling beside algorithms whose messages meet it on some NPUs' links only;
 - no shared bus: with messages of a byte over links of 1e9 GB/s, a folded run ended in another state;
 - algorithms whose messages go by distance: ring, direct, halving and doubling (of a power of two); not
   trees, not collectives with a root or in a switch;
@@ -190,8 +191,8 @@ class _Classes:
                     return False
                 for distance in away:
                     halving = algorithm == t.HALVING  # of a power of two
-                    for there in (at ^ distance,) if halving else (at + distance, at - distance):
-                        self._edge(self.everyone, self.everyone + (there % nodes - at) * stride)
+                    for neighbour in (at ^ distance,) if halving else (at + distance, at - distance):
+                        self._edge(self.everyone, self.everyone + (neighbour % nodes - at) * stride)
             stride *= nodes
         return True
 
@@ -204,10 +205,10 @@ class _Classes:
             used[np.ix_(self.ranks.pattern == pattern, positions)] = True
         self.labels = labels
         ranks, at = np.nonzero(used)
-        there = peers[ranks, at]
+        partner = peers[ranks, at]
         # A peer may have several positions: the first one distinguishes its messages from the others.
-        pairs, first, which = np.unique(ranks * self.npus + there, return_index=True, return_inverse=True)
-        back = there * self.npus + ranks
+        pairs, first, which = np.unique(ranks * self.npus + partner, return_index=True, return_inverse=True)
+        back = partner * self.npus + ranks
         found = np.searchsorted(pairs, back)
         if len(pairs) and (pairs[np.minimum(found, len(pairs) - 1)] != back).any():
             return False
@@ -297,6 +298,9 @@ class _Classes:
         if self.congestion:
             if system.rendezvous:  # messages in the other direction use links of other NPUs
                 return False
+            if len({a.number == t.HALVING for a in each}) > 1:
+                # A ring shares rank 0's link to rank 1 with halving, which sends from rank 1 to rank 0.
+                return False
             neighbours = all(a.number == t.RING_STEPS for a in each)
             return self.dims == 1 and (shapes == {FULLY_CONNECTED} or neighbours)
         return True
@@ -333,8 +337,8 @@ class _Classes:
         for one in range(self.rows.shape[1]):
             for other in range(one):
                 a, b = self.rows[:, one], self.rows[:, other]
-                both = np.flatnonzero((a >= 0) & (b >= 0) & (a != b))
-                clash = both[number[a[both]] == number[b[both]]]
+                shared = np.flatnonzero((a >= 0) & (b >= 0) & (a != b))
+                clash = shared[number[a[shared]] == number[b[shared]]]
                 for first, second in set(zip(a[clash].tolist(), b[clash].tolist(), strict=True)):
                     if len(set(self.groups[first][1]) & set(self.groups[second][1])) > 1:
                         return True
@@ -359,10 +363,10 @@ def _distance(dims: Records, ranks: np.ndarray, others: np.ndarray, *, directed:
     """
     found = np.zeros(len(ranks), np.int64)
     for dim in dims:
-        here, there = (each // dim.stride % dim.nodes for each in (ranks, others))
-        hops, ahead = (here != there).astype(np.int64), (there - here) % dim.nodes
+        here, target = (each // dim.stride % dim.nodes for each in (ranks, others))
+        hops, ahead = (here != target).astype(np.int64), (target - here) % dim.nodes
         if dim.kind == MESH:
-            hops = there - here if directed else np.abs(there - here)
+            hops = target - here if directed else np.abs(target - here)
         elif dim.kind != SWITCH and directed:
             hops = ahead
         elif dim.kind == RING:

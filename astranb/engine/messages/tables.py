@@ -51,7 +51,7 @@ BUS_PROCESSED: Final = 7  # a request has been processed there
 SWITCH_DONE: Final = 8  # a switch has reduced a chunk
 
 AWAY_BITS: Final = 40
-"""Where few NPUs represent all, a message's distance, or which peer it is for, is above these."""
+"""Lowest bit of the part of a tag that holds a message's distance or peer, if few NPUs represent all."""
 NATIVE_TAGS: Final = 500_000_000
 """Tags of messages of collectives begin here; those of sends and receives are lower."""
 CLEAR_TO_SEND_TAGS: Final = 1_000_000_000
@@ -82,6 +82,7 @@ CONFIG = np.dtype(
         ("cut_through", "i8"),  # 1: with congestion, a message goes on before all of it has come
         ("ports", "i8"),  # of an NPU, without congestion; 0: it sends any number of messages at once
         ("routed", "i8"),  # 1: the network is an infrastructure with routes
+        ("width", "i8"),  # ranks of each node of an infrastructure, else 1
         ("dims", "i8"),  # of collectives; the network may have others
         ("exact_chunks", "i8"),  # 1: as many chunks as given, the last one holds the rest
         ("every_dim", "i8"),  # 1: a message pays for every dimension that it crosses
@@ -151,6 +152,7 @@ NPU = np.dtype(
         ("compute_ns", "i8"),
         ("end_ns", "i8"),
         ("first_dim", "i8"),  # of the next chunk, where the dimensions go round robin
+        ("node", "i8"),  # of an infrastructure
     ]
 )
 
@@ -179,12 +181,20 @@ GRANTS = np.dtype([("head", "i8"), ("tail", "i8"), ("first", "i8"), ("last", "i8
 
 ALLOCATOR = np.dtype([("around", "i8"), ("first", "i8"), ("last", "i8")])
 COUNTER = np.dtype([("value", "i8")])
-GROUP = np.dtype([("first", "i8"), ("count", "i8"), ("outer", "i8"), ("rails", "i8"), ("chain", "i8")])
-"""Ranks in the list of members; the last dimension in which they differ; how many of them in a row share a
-place in it, whose ports a ring uses alike; and how many of them in a row a tree joins in a chain."""
+GROUP = np.dtype(
+    [
+        ("first", "i8"),  # of its ranks in the list of members
+        ("count", "i8"),
+        ("outer", "i8"),  # the last dimension in which its ranks differ
+        ("rails", "i8"),  # how many in a row share a place in it, whose ports a ring uses alike
+        ("chain", "i8"),  # how many in a row a tree joins in a chain
+        ("width", "i8"),  # how many in a row share a node of an infrastructure; 1: not equally many
+    ]
+)
+"""Ranks of a collective."""
 
 PORT = np.dtype([("free_ns", "f8")])
-"""Where an NPU's messages leave, or come in, one after another: when it has passed all of them."""
+"""Port through which an NPU's messages leave or arrive one after another: the time at which it is free."""
 
 IMPLEMENTATION = np.dtype(
     [
@@ -194,6 +204,19 @@ IMPLEMENTATION = np.dtype(
         ("stride", "i8"),
     ]
 )
+
+COST = np.dtype(
+    [
+        ("algorithm", "i8"),
+        ("window", "i8"),
+        ("pieces", "i8"),  # chunks of each ring or tree
+        ("begin_ns", "i8"),  # before the first message
+        ("gap_ns", "i8"),  # between chunks
+        ("near_ns", "i8"),  # of a message within a node
+        ("far_ns", "i8"),  # to another node
+    ]
+)
+"""Time of a library's software in a collective (library_costs.py)."""
 
 OPERATION_ROW = np.dtype(
     [
@@ -208,6 +231,7 @@ OPERATION_ROW = np.dtype(
         ("group", "i8"),  # -1: all NPUs
         ("ring", "i8"),  # the group of the first of its rings, whose chunks take them in turn (channels.py)
         ("rings", "i8"),
+        ("cost", "i8"),  # what a library's software adds (library_costs.py), -1: nothing
         ("involved", "i8"),  # a bit for each dimension
         ("priority", "i8"),
         ("waits", "i8"),  # operations that it waits for
@@ -257,7 +281,9 @@ STREAM_ROW = np.dtype(
         ("plain", "i8"),  # following messages that are not reduced
         ("reduced", "i8"),  # messages after them that are, depending on the toggle
         ("toggle", "i8"),
-        ("delay_ns", "i8"),
+        ("delay_ns", "i8"),  # of a message in the endpoint's memory
+        ("begin_ns", "i8"),  # of the first one of a collective with a cost
+        ("cost", "i8"),  # -1: none
         ("packet_bytes", "i8"),
         ("packet_peer", "i8"),
         ("distance", "i8"),
@@ -322,8 +348,23 @@ MESSAGE = np.dtype(
         ("heading", "i8"),
         ("first_ns", "i8"),  # when its first byte could come to the node, without congestion to the target
         ("last_ns", "i8"),  # with congestion when its last one does
+        ("late_ns", "i8"),  # in a library's software after the links; -1: that is over
+        # Where links are shared, a message goes in quanta, and has a row at each link for those that pass it:
+        ("whole", "i8"),  # the message, -1: it is one itself, NO_MESSAGE: it goes by another route now
+        ("came", "i8"),  # bytes that have come to the link; of the message itself: to its target
+        ("gone", "i8"),  # that it has taken
+        ("crossed", "i8"),  # that have crossed it
+        ("onward", "i8"),  # the row at the next link, -1: nothing has come there
+        ("ahead_ns", "i8"),  # from when a quantum goes on back to when its first byte would have come there
+        ("spread_ns", "i8"),  # and to when its last one comes
+        ("turn", "i8"),  # at the link: those with lower numbers come first
     ]
 )
+
+NO_MESSAGE: Final = -2
+
+PACKET_BYTES: Final = 1 << 12
+"""Least size of a quantum: shorter messages go as a whole."""
 
 BUCKET = np.dtype([("head", "i8"), ("tail", "i8")])
 
@@ -490,7 +531,7 @@ RECORDED: Final = (
 )
 """The tables that are not part of the simulated state."""
 
-FIXED: Final = ("config", "implementations", "groups", "members", "children")
+FIXED: Final = ("config", "implementations", "costs", "groups", "members", "children")
 """The tables that never change."""
 
 
@@ -501,6 +542,7 @@ class MessageMachine(NamedTuple):
     clock: Records
     dims: Records
     implementations: Records
+    costs: Records
     npus: Records
     places: Records
     queues: Records
@@ -546,7 +588,7 @@ class MessageMachine(NamedTuple):
 
 DTYPES: Final[dict[str, np.dtype]] = dict(
     zip(MessageMachine._fields, (
-        CONFIG, CLOCK, DIMENSION, IMPLEMENTATION, NPU, PLACE, QUEUE, TAIL, ALLOCATOR, COUNTER, GROUP,
+        CONFIG, CLOCK, DIMENSION, IMPLEMENTATION, COST, NPU, PLACE, QUEUE, TAIL, ALLOCATOR, COUNTER, GROUP,
         COUNTER, COUNTER, OPERATION_ROW, COUNTER, COUNTER, QUEUE, STREAM_ROW, PHASE, TIMER, MESSAGE, BUCKET,
         SERVER, PORT, MESSAGE_ROUTE, COUNTER, WIRE, SCHEDULE, GRANTS, BUS, BUCKET, TIMESTEPS, TIMESTEP,
         PENDING, WATCH, POINT, PASSED, TRAFFIC, USED, MOVING, FLIGHT, COUNTER, FOLDED, TIE, LAST_USE,

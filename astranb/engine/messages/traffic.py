@@ -62,14 +62,12 @@ def collectives(engine: MessageState) -> list[dict[str, Any]]:
 
 
 def links(engine: MessageState) -> list[dict[str, Any]]:
-    """A row for each directed link that carried something, with congestion."""
-    m, about = engine.machine, engine.about
-    if not (m.config[0].congestion and engine.recording):
-        return []
+    """A row for each directed link that carried something."""
+    m = engine.machine
     now = max(1, engine.time_ps // 1000)
     return [
         {
-            "link": link, "from": ends_of(about, m, link)[0], "to": ends_of(about, m, link)[1],
+            "link": engine.link_path(link), **_ends(engine, link),
             "dimension": dimension_of(m, link),
             "messages": int(m.used[link].messages), "bytes": int(m.used[link].bytes),
             "busy_ps": int(m.used[link].busy_ns) * 1000,
@@ -77,6 +75,10 @@ def links(engine: MessageState) -> list[dict[str, Any]]:
         }
         for link in np.flatnonzero(m.used.messages).tolist()
     ]  # fmt: skip
+
+
+def _ends(engine: MessageState, link: int) -> dict[str, str]:
+    return dict(zip(("source", "target"), ends_of(engine.about, engine.machine, link), strict=True))
 
 
 def job_links(engine: MessageState) -> list[dict[str, Any]]:
@@ -90,7 +92,7 @@ def job_links(engine: MessageState) -> list[dict[str, Any]]:
     job_of = np.full(engine.ranks, -1)
     for number, job in enumerate(engine.jobs):
         job_of[list(job.ranks)] = number
-    sent, m, about = found.flights, engine.machine, engine.about
+    sent = found.flights
     keys = np.stack([sent.link, job_of[sent.source]])
     unique, which = np.unique(keys, axis=1, return_inverse=True)
     count, size = np.bincount(which.reshape(-1)), np.zeros(unique.shape[1], np.int64)
@@ -98,7 +100,7 @@ def job_links(engine: MessageState) -> list[dict[str, Any]]:
     sharing = np.bincount(unique[0], minlength=1)
     return [
         {
-            "link": link, "from": ends_of(about, m, link)[0], "to": ends_of(about, m, link)[1],
+            "link": engine.link_path(link), **_ends(engine, link),
             "job": engine.jobs[job].name, "messages": messages, "bytes": carried,
             "jobs": int(sharing[link]), "complete": found.first == 0,
         }

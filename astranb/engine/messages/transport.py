@@ -4,6 +4,12 @@ A message may arrive before its receive is posted; the receiver is then notified
 which it posts the receive. Under rendezvous the receiver first sends the sender a message that it is ready.
 
 A handler is a number: in the low bits what a message notifies, above them the row of its table.
+
+A link serves messages one after another. On an infrastructure a route may have a link on which other
+collectives or ranks contend with them; messages over it go in quanta, at most 16 of at least 4 KiB, a packet,
+and each goes on by itself. A link serves what waits by start-time fair queueing (Goyal, Vin and Cheng,
+SIGCOMM 1996): the turn of a message comes when others that were there have sent as many bytes. So messages
+that overlap share a link alike, and those that go as a whole keep their order.
 """
 
 from __future__ import annotations
@@ -31,6 +37,7 @@ from .recording import (
     record_flight,
     record_link,
     record_moving,
+    record_part,
     record_queued,
     record_resumed,
     record_sent,
@@ -43,8 +50,10 @@ from .tables import (
     HOP,
     KIND_BITS,
     LATE,
+    NO_MESSAGE,
     NOBODY,
     ONE_LINK,
+    PACKET_BYTES,
     RECEIVING,
     SENDING,
     MessageMachine,
@@ -62,9 +71,12 @@ __all__ = [
     "post_receive_inline",
     "post_send",
     "post_send_inline",
+    "quantum_of",
     "resume",
+    "row_at_link",
 ]
 
+_QUANTA: Final = 16
 _MIX: Final = 0x5BD1E995
 _LOW: Final = 0x7FFFFFFF
 
@@ -119,7 +131,10 @@ def new_message(m: MessageMachine, src: int, dst: int, tag: int, size: int) -> i
     message.sender = NOBODY
     message.receiver = NOBODY
     message.next = -1
+    message.late_ns = 0
     message.first_ns = message.last_ns = m.queue[0].now
+    message.whole = message.onward = -1
+    message.came = message.gone = message.crossed = message.turn = 0
     return int(row)
 
 
@@ -208,8 +223,63 @@ def _rails(m: MessageMachine, row: int) -> int:
 
 
 @kernel
+def quantum_of(size: int) -> int:
+    """Return the bytes of a quantum of a message on links that are shared."""
+    return max(PACKET_BYTES, -(-size // _QUANTA))
+
+
+@kernel(inline=False)
+def row_at_link(m: MessageMachine, whole: int, row: int) -> int:
+    """Take a row for the quanta of a message at a link, which go on as those of another row do."""
+    part = new_message(
+        m, m.messages[row].src, m.messages[row].dst, m.messages[row].tag, m.messages[row].bytes
+    )
+    m.messages[part].whole = whole
+    m.messages[part].sender = m.messages[row].sender
+    m.messages[part].at = m.messages[row].at
+    m.messages[part].heading = m.messages[row].heading
+    if m.watch[0].noting == 1:
+        record_part(m, part, row)
+    return part
+
+
+@kernel(inline=False)
+def _quantum_crossed(m: MessageMachine, row: int) -> int:
+    """A quantum has crossed a link; returns its message if that has arrived as a whole, else -1."""
+    part = m.messages[row]
+    whole = part.whole
+    if whole == NO_MESSAGE:  # quanta are counted
+        part.crossed += 1
+        if part.crossed == part.bytes:
+            free_message(m, row)
+        return -1
+    size = min(quantum_of(m.messages[whole].bytes), part.bytes - part.crossed)
+    part.crossed += size
+    if part.at == 1:
+        m.messages[whole].came += size
+        if part.crossed == part.bytes:
+            free_message(m, row)
+        return int(whole) if m.messages[whole].came == m.messages[whole].bytes else -1
+    if part.onward < 0:
+        following = row_at_link(m, whole, row)
+        m.messages[row].onward = following
+        m.messages[following].at -= 1
+        m.messages[following].heading += 1
+    onward = m.messages[row].onward
+    waits = m.messages[onward].came > m.messages[onward].gone
+    m.messages[onward].came += size
+    m.messages[onward].first_ns = m.queue[0].now - m.messages[row].ahead_ns
+    m.messages[onward].last_ns = m.queue[0].now + m.messages[row].spread_ns
+    if m.messages[row].crossed == m.messages[row].bytes:
+        free_message(m, row)
+    if not waits:
+        _enter(m, onward)
+    return -1
+
+
+@kernel
 def _transmit(m: MessageMachine, link: int, row: int, rails: int) -> None:
-    """Start a message on a free link: schedule its arrival, and the time at which the link is free.
+    """Start a message, or its next quantum, on a free link: schedule when it arrives, and the link is free.
 
     A message that comes in more slowly than the link sends leaves gaps, which others fill: the link is
     occupied for its bytes only, from when the first one could have come, and the message is delayed only
@@ -217,7 +287,15 @@ def _transmit(m: MessageMachine, link: int, row: int, rails: int) -> None:
     """
     now = m.queue[0].now
     message = m.messages[row]
-    taken_ns = wire_ns(message.bytes, m.wires[link].rate_Bpns, m.wires[link].gap_ns)
+    size = message.bytes
+    newest = True
+    m.links[link].turn = max(m.links[link].turn, message.turn)
+    if message.whole >= 0:
+        size = min(quantum_of(m.messages[message.whole].bytes), message.came - message.gone)
+        message.gone += size
+        message.turn += size
+        newest = message.gone == message.came
+    taken_ns = wire_ns(size, m.wires[link].rate_Bpns, m.wires[link].gap_ns)
     if rails > 1:
         taken_ns /= rails
     latency_ns = m.wires[link].latency_ns
@@ -229,6 +307,8 @@ def _transmit(m: MessageMachine, link: int, row: int, rails: int) -> None:
     if m.config[0].cut_through == 1:
         first_ns = float(message.first_ns - now)
         last_ns = float(message.last_ns - now)
+        if not newest:  # it has come before that, as a whole
+            last_ns = first_ns
         sent_ns = max(m.links[link].free_ns - now, first_ns) + taken_ns
         if rails == 1:
             m.links[link].free_ns = now + sent_ns
@@ -241,14 +321,18 @@ def _transmit(m: MessageMachine, link: int, row: int, rails: int) -> None:
         onward = arrival
         if _goes_on(m, row):
             onward = now + int(max(0.0, first_ns + latency_ns))
-            message.first_ns = now + math.floor(first_ns + latency_ns)
-            message.last_ns = arrival
+            if message.whole >= 0:
+                message.ahead_ns = onward - (now + math.floor(first_ns + latency_ns))
+                message.spread_ns = arrival - onward
+            else:
+                message.first_ns = now + math.floor(first_ns + latency_ns)
+                message.last_ns = arrival
     put_event(m.queue, m.timesteps, m.pending, onward, (row << KIND_BITS) | HOP)
     if m.watch[0].noting == 1:
         starts = now + math.floor(first_ns)
         for rail in range(rails):
             part = link if rails == 1 else _parallel(m, row, rail)
-            record_link(m, part, row, (message.bytes + rail) // rails, starts, occupied, arrival)
+            record_link(m, part, row, (size + rail) // rails, starts, occupied, arrival)
     if free > now or m.config[0].cut_through == 0:
         m.links[link].busy = 1
         put_event(m.queue, m.timesteps, m.pending, free, (link << KIND_BITS) | FREE)
@@ -266,13 +350,20 @@ def _waits_for(m: MessageMachine, row: int, rails: int, link: int) -> int:
 
 @kernel(inline=False)
 def _append(m: MessageMachine, link: int, row: int) -> None:
-    """Queue a message at a link."""
-    m.messages[row].behind = -1
-    if m.links[link].tail >= 0:
-        m.messages[m.links[link].tail].behind = row
+    """Queue a message at a link, behind those whose turn does not come later."""
+    turn = m.messages[row].turn
+    before, behind = m.links[link].tail, -1
+    if before >= 0 and m.messages[before].turn > turn:
+        before, behind = -1, m.links[link].head
+        while m.messages[behind].turn <= turn:
+            before, behind = behind, m.messages[behind].behind
+    m.messages[row].behind = behind
+    if before >= 0:
+        m.messages[before].behind = row
     else:
         m.links[link].head = row
-    m.links[link].tail = row
+    if behind < 0:
+        m.links[link].tail = row
 
 
 @kernel
@@ -283,8 +374,9 @@ def _begin(m: MessageMachine, link: int, row: int) -> None:
         link = _waits_for(m, row, rails, link)
     if m.links[link].busy == 0:
         _transmit(m, link, row, rails)
-    else:
-        _append(m, link, row)
+        if m.messages[row].whole < 0 or m.messages[row].came == m.messages[row].gone:
+            return
+    _append(m, link, row)
 
 
 @kernel
@@ -297,6 +389,7 @@ def _enter(m: MessageMachine, row: int) -> None:
         link = m.hops[message.heading].value
     else:
         link = link_from(m.dims, message.at, message.dst, message.heading)
+    message.turn = max(message.turn, m.links[link].turn) if message.whole >= 0 else m.links[link].turn
     _begin(m, link, row)
 
 
@@ -313,36 +406,52 @@ def free_link(m: MessageMachine, link: int) -> None:
 
 
 @kernel
-def hop(m: MessageMachine, row: int) -> bool:
-    """A message has crossed a link; returns whether that was the last one."""
+def _arrived(m: MessageMachine, row: int) -> int:
+    """A message has crossed its last link; returns it if no software delays it now, else -1."""
     message = m.messages[row]
+    if message.late_ns == 0:
+        return row
+    put_event(m.queue, m.timesteps, m.pending, m.queue[0].now + message.late_ns, (row << KIND_BITS) | HOP)
+    message.late_ns = -1
+    return -1
+
+
+@kernel
+def hop(m: MessageMachine, row: int) -> int:
+    """A message, or a quantum, has crossed a link; returns the message that has arrived by it, else -1."""
+    message = m.messages[row]
+    if message.late_ns < 0:
+        return row
     if m.config[0].congestion == 0:
         # Over one link between an NPU and its switch; few NPUs that represent all send to each other.
         one_link = message.src == message.dst and m.config[0].folded == 0
         if m.config[0].ports == 0 or one_link or message.heading == 1:
-            return True
+            return _arrived(m, row)
         message.heading = 1
         waits_ns = come_in(m, row)
         if waits_ns == 0:
-            return True
+            return _arrived(m, row)
         if m.watch[0].noting == 1:
             record_delayed(m, row, m.queue[0].now + waits_ns)
         if m.config[0].folded == 1:
             puts(m, row)
         put_event(m.queue, m.timesteps, m.pending, m.queue[0].now + waits_ns, (row << KIND_BITS) | HOP)
-        return False
+        return -1
+    if message.whole != -1:
+        arrived = _quantum_crossed(m, row)
+        return _arrived(m, arrived) if arrived >= 0 else -1
     if m.config[0].routed == 1:
         message.at -= 1
         if message.at == 0:
-            return True
+            return _arrived(m, row)
         message.heading += 1
     else:
         message.at, heading = _stop_after(m, message.at, message.dst, message.heading)
         if heading < 0:
-            return True
+            return row
         message.heading = heading
     _enter(m, row)
-    return False
+    return -1
 
 
 @kernel
@@ -367,13 +476,16 @@ def _route(m: MessageMachine, src: int, dst: int, tag: int) -> int:
 
 
 @kernel
-def _send_inline(m: MessageMachine, src: int, dst: int, tag: int, size: int, handler: int) -> None:
+def _send_inline(
+    m: MessageMachine, src: int, dst: int, tag: int, size: int, handler: int, late_ns: int
+) -> None:
     """Put a message on the network; the handler is notified when it arrives."""
     folded = m.config[0].folded == 1 and m.config[0].congestion == 0
     row = _matched(m, src, m.fold[dst].npu if folded else dst, tag, size, 0)
     message = m.messages[row]
     message.sent = 1
     message.sender = handler
+    message.late_ns = late_ns
     message.first_ns = message.last_ns = m.queue[0].now
     m.clock[0].messages += 1
     m.clock[0].bytes += size
@@ -400,6 +512,10 @@ def _send_inline(m: MessageMachine, src: int, dst: int, tag: int, size: int, han
         route = _route(m, src, dst, tag)
         message.at = m.routes[route].hops
         message.heading = m.routes[route].first_hop
+        if m.routes[route].shared == 1 and size > PACKET_BYTES:
+            whole = row
+            row = row_at_link(m, whole, whole)
+            m.messages[row].came = size
     else:
         message.at = src
         message.heading = heading_from(m.dims, src, dst, 0)
@@ -435,9 +551,9 @@ def _defer(m: MessageMachine, src: int, dst: int, tag: int, size: int, handler: 
 
 
 @kernel(inline=False)
-def _send(m: MessageMachine, src: int, dst: int, tag: int, size: int, handler: int) -> None:
+def _send(m: MessageMachine, src: int, dst: int, tag: int, size: int, handler: int, late_ns: int) -> None:
     """As :func:`_send_inline`, in one copy for all callers."""
-    _send_inline(m, src, dst, tag, size, handler)
+    _send_inline(m, src, dst, tag, size, handler, late_ns)
 
 
 @kernel(inline=False)
@@ -447,12 +563,15 @@ def _receive(m: MessageMachine, src: int, dst: int, tag: int, size: int, handler
 
 
 @kernel
-def post_send_inline(m: MessageMachine, src: int, dst: int, tag: int, size: int, handler: int) -> None:
+def post_send_inline(
+    m: MessageMachine, src: int, dst: int, tag: int, size: int, handler: int, late_ns: int
+) -> None:
     """Send; under rendezvous, once the receiver is ready."""
     if m.config[0].rendezvous == 0:
-        _send_inline(m, src, dst, tag, size, handler)
+        _send_inline(m, src, dst, tag, size, handler, late_ns)
         return
     row = _defer(m, src, dst, tag, size, handler)
+    m.messages[row].late_ns = late_ns
     _receive(m, dst, src, tag + CLEAR_TO_SEND_TAGS, CLEAR_TO_SEND_BYTES, (row << KIND_BITS) | SENDING)
 
 
@@ -463,27 +582,27 @@ def post_receive_inline(m: MessageMachine, src: int, dst: int, tag: int, size: i
         _receive_inline(m, src, dst, tag, size, handler)
         return
     row = _defer(m, src, dst, tag, size, handler)
-    _send(m, dst, src, tag + CLEAR_TO_SEND_TAGS, CLEAR_TO_SEND_BYTES, (row << KIND_BITS) | RECEIVING)
+    _send(m, dst, src, tag + CLEAR_TO_SEND_TAGS, CLEAR_TO_SEND_BYTES, (row << KIND_BITS) | RECEIVING, 0)
 
 
 @kernel
 def resume(m: MessageMachine, row: int, sends: bool) -> None:
     """The receiver is ready, or the sender knows it: carry out the deferred send or receive."""
     src, dst, tag = m.messages[row].src, m.messages[row].dst, m.messages[row].tag
-    size, handler = m.messages[row].bytes, m.messages[row].sender
+    size, handler, late_ns = m.messages[row].bytes, m.messages[row].sender, m.messages[row].late_ns
     if m.watch[0].noting == 1:
         record_resumed(m, row)
     free_message(m, row)
     if sends:
-        _send(m, src, dst, tag, size, handler)
+        _send(m, src, dst, tag, size, handler, late_ns)
     else:
         _receive(m, src, dst, tag, size, handler)
 
 
 @kernel(inline=False)
-def post_send(m: MessageMachine, src: int, dst: int, tag: int, size: int, handler: int) -> None:
+def post_send(m: MessageMachine, src: int, dst: int, tag: int, size: int, handler: int, late_ns: int) -> None:
     """As :func:`post_send_inline`, in one copy for all callers."""
-    post_send_inline(m, src, dst, tag, size, handler)
+    post_send_inline(m, src, dst, tag, size, handler, late_ns)
 
 
 @kernel(inline=False)

@@ -1,4 +1,4 @@
-"""Why a rank waits: the chain of waits from rank to rank, up to one that waits for no other."""
+"""Reason for a rank's wait: the chain of waits from rank to rank, up to one that waits for no other."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from astranb.core.plural import plural
 from astranb.core.units import format_time
 from astranb.engine.operations import COMMUNICATION
 from astranb.engine.why import WaitStep, Why
@@ -13,7 +14,6 @@ from astranb.engine.why import WaitStep, Why
 from . import tables as t
 from .inspection import in_flight, states_of
 from .instances import instances, pairs, rows_of
-from .paths import resolve
 from .ready_times import members_of
 from .state import MessageState
 
@@ -32,7 +32,7 @@ def explain_wait(engine: MessageState, path: str) -> Why:
         Of a rank, an operation or a rank's dimension; empty: the rank that has waited longest.
     """
     if path:
-        place = resolve(path, engine.about, engine.machine)
+        place = engine.resolve(path)
         if place.npu < 0:
             why = Why(place.path, engine.now_ps)
             why.links.append(WaitStep("ranks and operations wait; this does not", place.path))
@@ -52,6 +52,10 @@ def explain_wait(engine: MessageState, path: str) -> Why:
         seen.add(row)
         rank, row = chain.follow(rank, row)
     return why
+
+
+def _shown(time_ns: int) -> str:
+    return format_time(int(time_ns) * 1000)
 
 
 def _longest(engine: MessageState) -> int:
@@ -102,7 +106,7 @@ class _Chain:
         """Add one step; returns the rank that is waited for next and its operation (-1: its current one)."""
         about, m = self.engine.about, self.engine.machine
         if row < 0:
-            self._add(f"rank {rank} has ended", f"rank[{rank}]", int(m.npus.end_ns[rank]))
+            self._add(f"rank {rank} ended at {_shown(m.npus.end_ns[rank])}", f"rank[{rank}]", -1)
             return -1, -1
         parts, shown = about.parts, int(about.shown(np.array([row]))[0])
         if parts is not None and (at := parts.at(row)) >= 0:
@@ -112,19 +116,17 @@ class _Chain:
             row += int(left[np.argmin(rows.start_ns[left] < 0)]) if len(left) else len(rows) - 1
         o, path, text = m.operations[row], about.path(shown), about.text(shown)
         if o.end_ns >= 0:
-            self._add(f"rank {rank} has done {text}", path, int(o.end_ns))
+            self._add(f"rank {rank} finished {text} at {_shown(o.end_ns)}", path, -1)
             return -1, -1
         if o.start_ns < 0:
             return self._before(rank, row, path, text)
         since = int(o.start_ns)
         if o.kind == t.COMPUTE:
             ends_ns = since + int(o.duration_ns)
-            self._add(
-                f"rank {rank} computes {text}, until {format_time(ends_ns * 1000)}", path, since, ends_ns
-            )
+            self._add(f"rank {rank} computes {text}, until {_shown(ends_ns)}", path, since, ends_ns)
         elif o.kind == t.DELAY and since == 0:
             ends_ns = int(o.duration_ns)
-            late = f"rank {rank} has not begun: it starts late, at {format_time(ends_ns * 1000)}"
+            late = f"rank {rank} has not begun: it starts late, at {_shown(ends_ns)}"
             self._add(late, path, since, ends_ns)
         elif o.kind == t.COLLECTIVE:
             begun = m.operations.npu[: len(self.number)][self.number == self.number[row]]
@@ -134,7 +136,11 @@ class _Chain:
                 first = int(missing[0])
                 self._add(f"rank {rank} is in {text}, which rank {first} has not begun{more}", path, since)
                 return first, -1
-            done = f"{int(o.streams_done)} of {int(o.streams)} chunks are done" if o.streams else "under way"
+            done = (
+                f"{int(o.streams_done)} of {plural(int(o.streams), 'chunk')} done"
+                if o.streams
+                else "under way"
+            )
             self._add(f"rank {rank} is in {text}, which all have begun; {done}", path, since)
         elif o.kind == t.RECV and row not in self.sender:
             self._add(f"rank {rank} is in {text} from rank {int(o.peer)}, which has not sent it", path, since)
@@ -167,9 +173,9 @@ class _Chain:
         mine = np.arange(about.start[rank], about.start[rank + 1])
         if row >= about.own:
             mine = mine[:0]  # what a replay does occupies nothing
-        there = (rows.place[mine] == rows.place[row]) & (rows.start_ns[mine] >= 0) & (rows.end_ns[mine] < 0)
-        if there.any():
-            other = int(mine[there][0])
+        running = (rows.place[mine] == rows.place[row]) & (rows.start_ns[mine] >= 0) & (rows.end_ns[mine] < 0)
+        if running.any():
+            other = int(mine[running][0])
             self._add(f"{text} of rank {rank} needs the place of {about.label(other)}", path, -1)
             return rank, other
         self._add(f"{text} of rank {rank} can begin", path, -1)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .activity import waits_of as waits_of
     from .changes import CHANGEABLE as CHANGEABLE
     from .changes import SPEED as SPEED
+    from .changes import checked_number as checked_number
     from .changes import read_value as read_value
     from .changes import written as written
     from .engine import OperationEngine as OperationEngine
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from .inspection import rank_lines as rank_lines
     from .inspection import when as when
     from .lost_time import lost_times as lost_times
-    from .parts import part_rows as part_rows
+    from .recorded_rows import part_rows as part_rows
     from .run import EVERY as EVERY
     from .run import OperationRun as OperationRun
     from .run import Spans as Spans

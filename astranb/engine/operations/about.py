@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -13,7 +13,7 @@ from astranb.core.units import format_bytes
 from astranb.engine.critical_path import Segment
 from astranb.workload.astrasim2 import COLLECTIVE, COLLECTIVE_NAMES, Footprint, Label, PlacedJob
 
-from .parts import PartRows
+from .recorded_rows import PartRows
 
 __all__ = ["ALGORITHMS", "KINDS", "STATES", "About", "segment"]
 
@@ -79,7 +79,7 @@ class About:
     parents: np.ndarray
     own: int
     ranks: int
-    name_links: Callable[[], list[str]] = list
+    name_links: Callable[[], Sequence[str]] = tuple
     infra: str = ""
     footprint: Footprint | None = field(default=None, init=False)
     jobs: tuple[PlacedJob, ...] = field(default=(), init=False)
@@ -91,7 +91,7 @@ class About:
         return self.infra or " x ".join(self.topology)
 
     @cached_property
-    def links(self) -> list[str]:
+    def links(self) -> Sequence[str]:
         """Names of the links of an infrastructure, as ``A->B``; empty where links have dimensions."""
         return self.name_links()
 

@@ -99,10 +99,10 @@ def _swept(rank: np.ndarray, start: np.ndarray, end: np.ndarray, what: np.ndarra
     order = np.lexsort((at, of))
     at, of = at[order], of[order]
     change = np.repeat([1, -1], len(start))[order]
-    both = np.tile(what, 2)[order]
+    kinds = np.tile(what, 2)[order]
     state = np.full(len(at), -1)
     for kind in reversed(range(len(ACTIVITIES))):
-        state[np.cumsum(np.where(both == kind, change, 0)) > 0] = kind
+        state[np.cumsum(np.where(kinds == kind, change, 0)) > 0] = kind
     kept = np.flatnonzero((np.diff(at, append=at[-1:]) > 0) & (np.diff(of, append=-1) == 0) & (state >= 0))
     if not len(kept):
         return Activity(*np.zeros((4, 0), np.int64))

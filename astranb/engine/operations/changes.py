@@ -11,7 +11,7 @@ from astranb.core.errors import InputError
 from astranb.core.units import bandwidth_Bps, format_bandwidth, format_time, time_ps
 from astranb.engine.edits import yes_or_no
 
-__all__ = ["CHANGEABLE", "SPEED", "read_value", "written"]
+__all__ = ["CHANGEABLE", "SPEED", "checked_number", "read_value", "written"]
 
 _LINK = {
     "bandwidth": ("rate_Bpns", "bytes/s", "above 0", "of one link"),
@@ -55,6 +55,20 @@ def read_value(field: str, value: float | str | bool, where: str) -> float:
     if field == "rate_Bpns":
         return bandwidth_Bps(value, where=where) / 1e9
     return time_ps(value, where=where) / 1000
+
+
+def checked_number(field: str, number: float, where: str) -> float:
+    """Check what a factor has made of a value, in the unit of its field.
+
+    Raises
+    ------
+    InputError
+        It is out of the range of the field.
+    """
+    least, most = {"speed": (1 / _MOST_SPEED, _MOST_SPEED), "rate_Bpns": (1e-9, 1e9)}.get(field, (0.0, 1e15))
+    if not (least <= number <= most or (field == "speed" and number == math.inf)):
+        raise InputError("the factor leads out of what is possible", where=where, hint="use one nearer to 1")
+    return number
 
 
 _WRITTEN: dict[str, Callable[[float], str]] = {

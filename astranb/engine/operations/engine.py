@@ -10,29 +10,29 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from astranb.core.errors import InputError
-from astranb.core.state import digest, own
+from astranb.core.plural import plural
+from astranb.core.state import digest
 from astranb.core.units import format_bytes, format_time
 from astranb.engine import breakpoints
 from astranb.engine.breakpoints import Breakpoint, ConditionField
 from astranb.engine.critical_path import CriticalPath
-from astranb.engine.edits import RECORD
+from astranb.engine.edits import RECORD, Parameter
 from astranb.engine.jobs import job_rows
 from astranb.engine.protocol import (
     Bound,
     Breakdown,
-    Checks,
     CollectiveFacts,
+    Fields,
     Headline,
     Inputs,
     Installed,
     LastEvent,
-    Readable,
     Replica,
     Rows,
-    Shortcut,
     Traits,
 )
 from astranb.engine.what_if import Change
+from astranb.infragraph import ARROW, each_named, is_several, spelled_rank, the_only
 from astranb.workload.astrasim2 import Footprint, PlacedJob
 
 from .about import ALGORITHMS
@@ -78,7 +78,6 @@ class OperationEngine(OperationRun):
 
     fidelity: str = "analytical"
     only: tuple[str, int, int] | None = None
-    shortcut: Shortcut | None = None
     traits: ClassVar[Traits] = Traits(
         units={},  # each of them has its own
         slice_events=131_072,
@@ -119,10 +118,6 @@ class OperationEngine(OperationRun):
         kind, size, ranks = self.only
         return CollectiveFacts(kind, size, ranks, COLLECTIVES[kind].busbw(ranks))
 
-    def checks(self) -> Checks:
-        """Return nothing: messages hold no numbers."""
-        return Checks()
-
     @abstractmethod
     def copy(self, *, record: bool = True, show: bool = False) -> Self:
         """An independent engine in the same state."""
@@ -131,15 +126,20 @@ class OperationEngine(OperationRun):
     def resize(self, sizes: Mapping[str, int]) -> None:
         """Make the tables as long, in bytes, as they were at a checkpoint."""
 
-    def kept(self, sizes: Mapping[str, int] | None = None) -> dict[str, memoryview]:
+    def kept(self, sizes: Mapping[str, int] | None = None, *, whole: bool = False) -> dict[str, memoryview]:
         """Return the contents of a checkpoint: what changes, and what is recorded but not too long."""
         if sizes is not None:
             self.resize(sizes)
         return {
             name: memoryview(np.asarray(table).view(np.uint8).reshape(-1))  # type: ignore[arg-type]
             for name, table in self.machine._asdict().items()
-            if name not in self.not_kept
+            if whole or name not in self.not_kept
         }
+
+    @property
+    def layout(self) -> dict[str, np.dtype[Any]]:
+        """Names and types of the fields of each table that a snapshot may hold."""
+        return {name: np.asarray(table).dtype for name, table in self.machine._asdict().items()}
 
     def _simulated(self) -> Iterator[tuple[str, Any]]:
         tables = self.machine._asdict().items()
@@ -160,9 +160,9 @@ class OperationEngine(OperationRun):
         what = "the recording of a run of operations cannot be switched"
         return InputError(what, where=RECORD, hint=hint)
 
-    def rewinding(self) -> Callable[[], None]:
-        """Do nothing: what is recorded goes back with the state."""
-        return lambda: None
+    def finish(self) -> bool:
+        """Do nothing: every event is handled."""
+        return False
 
     # Stopping ----------------------------------------------------------------
 
@@ -185,22 +185,39 @@ class OperationEngine(OperationRun):
 
     # Inspecting --------------------------------------------------------------
 
+    @property
     @abstractmethod
+    def counts(self) -> Mapping[str, int]:
+        """Number of objects of each kind that has numbers."""
+
+    @abstractmethod
+    def find(self, name: str) -> Any:
+        """Find the object of a name that :func:`spelled_rank` returns; it has a ``kind`` and its ``path``."""
+
     def resolve(self, path: str) -> Any:
-        """Find what a path names: an object with ``kind`` and the full ``path``."""
+        """Find the object that a name stands for."""
+        return the_only(path, self.resolve_all(path))
+
+    def resolve_all(self, path: str) -> Sequence[Any]:
+        """Find every object that a name stands for: several where it has a ``*`` or a range."""
+        return [self.find(one) for one in each_named(spelled_rank(path.strip(), "rank"), self.counts)]
 
     @abstractmethod
     def condition_field(self, path: str, word: str) -> ConditionField:
         """Find the field that a condition's word means."""
 
     @abstractmethod
-    def readers(self, path: str) -> tuple[str, dict[str, Callable[[Any], float]]]:
-        """An object's full path, and what can be watched of it."""
+    def readers(self, place: Any) -> dict[str, Callable[[Any], float]]:
+        """Readers of what can be watched of an object, from an engine."""
 
-    def recorded(self, path: str) -> Collection[str]:
+    def recorded(self, place: Any) -> Collection[str]:
         """None: whatever can be watched is known without a recording."""
-        del path
+        del place
         return ()
+
+    @abstractmethod
+    def parameters(self, place: Any) -> list[Parameter]:
+        """Return the parameters of an object with their values now."""
 
     @abstractmethod
     def concerned(self) -> str:
@@ -223,6 +240,8 @@ class OperationEngine(OperationRun):
         """Paths of the parts of an object, by their kinds; of the whole run these are ``objects``."""
         if not path:
             return {"objects": self._objects}
+        if is_several(path):
+            return {"objects": [part.path for part in self.resolve_all(path)]}
         if not path.startswith("rank["):
             return {}
         rank = int(path[5:-1])
@@ -230,15 +249,18 @@ class OperationEngine(OperationRun):
         dims = range(len(self.about.topology))
         return {"op": (self.about.path(row) for row in rows), "dim": (f"{path}.dim[{d}]" for d in dims)}
 
-    def readable(self, path: str) -> Readable:
-        """Return the fields of an object for breakpoints and watches."""
-        fields = tuple(self.field_names.get(self.resolve(path).kind, ()))
-        full, readers = self.readers(path)
-        return Readable(full, fields, readers, self.recorded(path))
-
-    def numbers(self, path: str) -> dict[str, Any]:
-        """Every number of an object that conditions and watches may name."""
-        return {word: read(self.machine) for word, read in self.readers(path)[1].items()}
+    def fields(self, path: str) -> Fields:
+        """Return the fields of an object; its numbers are what can be watched."""
+        place = self.resolve(path)
+        readers = self.readers(place)
+        return Fields(
+            place.path,
+            tuple(self.field_names.get(place.kind, ())),
+            readers,
+            self.recorded(place),
+            lambda: {word: read(self) for word, read in readers.items()},
+            lambda: self.parameters(place),
+        )
 
     def inspect(self, path: str) -> dict[str, Any]:
         """Look at an object.
@@ -261,7 +283,7 @@ class OperationEngine(OperationRun):
             return LastEvent(self._narrate(), self.concerned(), ("", 0, 0))
         found = breakpoints.found_at(point, self.owners)
         text = found or ("" if point.at_ps is not None else self._narrate())
-        return LastEvent(text, point.object, ("", 0, 0))
+        return LastEvent(text, point.object or (self.concerned() if found else ""), ("", 0, 0))
 
     def _narrate(self) -> str:
         """Describe in one line what happened last."""
@@ -275,7 +297,7 @@ class OperationEngine(OperationRun):
 
     @property
     def time_ps(self) -> int:
-        """When the last rank was done; up to now while it runs."""
+        """Completion time of the last rank; the current time while it runs."""
         return time_ps(self)
 
     @property
@@ -288,11 +310,15 @@ class OperationEngine(OperationRun):
         if self.footprint is None:
             found["memory"] = "only steps of transformers, by messages, say what ranks hold in memory"
         if not self.recording:
-            found["flows"] = "the run does not record its messages: make it with Simulation(..., record=True)"
-        reason = "only ASTRA-sim 1.0's layer tables have layers"
-        if "layers" not in self.own_tables():
-            return {**found, "layers": reason}
-        return {**found, "links": "a layer table's network has dimensions and no single links"}
+            reason = "the run does not record its messages: make it with Simulation(..., record=True)"
+            found |= dict.fromkeys(("flows", "links"), reason)
+        if "layers" in self.own_tables():
+            found["links"] = "a layer table's network has dimensions and no single links"
+        else:
+            found["layers"] = "only ASTRA-sim 1.0's layer tables have layers"
+            if self.recording and "links" not in self.own_tables():
+                found["links"] = "messages do not queue at links: fidelity='congestion' simulates that"
+        return found
 
     def time_by(self, what: str, path: CriticalPath | None = None) -> dict[str, Any]:
         """Return columns: ``rank``, ``time_ps`` and a column in ps for each of the losses.
@@ -351,7 +377,7 @@ class OperationEngine(OperationRun):
         """The number of ranks in words; of ASTRA-sim 1.0's files one represents all."""
         alike = self.stands_for
         count = self.ranks * alike
-        return f"{count:,} rank{'' if count == 1 else 's'}{' (all alike)' if alike > 1 else ''}"
+        return plural(count, "rank") + (" (all alike)" if alike > 1 else "")
 
     def _bound(self) -> Bound | None:
         """The dimension whose bytes would take longest at its links' bandwidth."""
@@ -368,7 +394,7 @@ class OperationEngine(OperationRun):
         """Return what ran on what, and how much work it was."""
         counts = {unit: self.count(field) for unit, field in self.traits.units.items()}
         last = "message" if "message" in counts else "phase"
-        work = f"{counts['event']:,} events, {counts['operation']:,} operations, {counts[last]:,} {last}s"
+        work = ", ".join(plural(counts[one], one) for one in ("event", "operation", last))
         return Headline(f"{self.title}: {self.crowd} on {self.about.network}", work)
 
     def explain(self, path: CriticalPath | None) -> list[str]:
@@ -389,13 +415,10 @@ class OperationEngine(OperationRun):
                 f"  {row['utilisation']:>6.1%}  dim {dim} ({row['shape']}): {format_bytes(row['bytes'])}"
                 for row, dim in used
             ]
-        busiest = sorted(self.links(), key=lambda row: (-row["busy_ps"], row["link"]))[:_MOST_LINKS]
+        busiest = sorted(self.links(), key=lambda row: -row["busy_ps"])[:_MOST_LINKS]
         if busiest:
             lines += ["", "Busiest links:"]
-            lines += [
-                f"  {row['utilisation']:>6.1%}  link[{row['link']}], {row['from']} to {row['to']}"
-                for row in busiest
-            ]
+            lines += [f"  {row['utilisation']:>6.1%}  {_link_text(row)}" for row in busiest]
         if path is not None and len(path):
             lines += ["", "What the time consists of (critical path):", *path.cause_lines()]
             longest = sorted(path, key=lambda s: -s.length_ps)[:_MOST]
@@ -408,6 +431,14 @@ class OperationEngine(OperationRun):
     def links(self) -> Rows:
         """The rows of the table of links; none where the engine has no such table."""
         return list(self.own_tables().get("links", list)())
+
+    def rank_title(self, rank: int) -> str:
+        """Return the title of a rank."""
+        return f"rank[{rank}]"
+
+    def link_title(self, link: int) -> str:
+        """Return the title of a link."""
+        return f"link[{link}]"
 
     def own_lines(self) -> list[str]:
         """Return further lines of an explanation; none unless an engine has some."""
@@ -427,6 +458,10 @@ class OperationEngine(OperationRun):
         }
         return {name: makers[name] for name in TABLES if name in makers}
 
+    def names(self, rows: Sequence[int]) -> dict[str, list[str]]:
+        """Columns that name operations."""
+        return {"name": [self.about.label(row) for row in rows]}
+
     def _operations(self) -> dict[str, Any]:
         spans, about = spans_of(self), self.about
         over = self.times_ps()[1][spans.row] >= 0
@@ -434,7 +469,7 @@ class OperationEngine(OperationRun):
         return {
             "rank": spans.npu,
             "operation": [about.number(row) for row in rows],
-            "name": [about.label(row) for row in rows],
+            **self.names(rows),
             "what": [about.what(row) for row in rows],
             "track": np.array(TRACKS, object)[spans.track],
             "bytes": about.size[spans.row],
@@ -445,10 +480,10 @@ class OperationEngine(OperationRun):
         }
 
     def _phases(self) -> dict[str, Any]:
-        rows, about = self.passed(), self.about
+        rows = self.passed()
         return {
             "rank": rows["npu"],
-            "name": [about.label(row) for row in rows["operation"].tolist()],
+            **self.names(rows["operation"].tolist()),
             "chunk": rows["chunk"],
             "phase": rows["phase"],
             "dimension": rows["dim"],
@@ -501,21 +536,6 @@ class OperationEngine(OperationRun):
     def suggest(self, path: CriticalPath) -> list[Change]:
         """Changes that the critical path suggests, the most likely first."""
         return suggest(self, path)
-
-    # Files -------------------------------------------------------------------
-
-    def tables_now(self) -> dict[str, np.ndarray]:
-        """Return all tables by name, those of the recording included."""
-        return {name: np.asarray(table) for name, table in self.machine._asdict().items()}
-
-    def enter_tables(self, tables: Mapping[str, np.ndarray]) -> bool:
-        """Continue from such tables; False where they are of another layout, and nothing was done."""
-        now = self.tables_now()
-        if {name: table.dtype for name, table in tables.items()} != {n: t.dtype for n, t in now.items()}:
-            return False
-        entered = {name: own(table.view(np.recarray)) for name, table in tables.items()}
-        self.run.machine = type(self.machine)(**entered)
-        return True
 
     # Comparing ---------------------------------------------------------------
 
@@ -580,7 +600,7 @@ class OperationEngine(OperationRun):
     def _links_compared(self) -> Rows:
         return [
             {
-                "link": f"link[{row['link']}] {row['from']} to {row['to']}",
+                "link": _link_text(row),
                 "bytes": row["bytes"],
                 "busy_ps": row["busy_ps"],
             }
@@ -590,3 +610,8 @@ class OperationEngine(OperationRun):
     def __repr__(self) -> str:
         """One line: what runs on what."""
         return f"<{type(self).__name__} {self.headline().what}>"
+
+
+def _link_text(row: Mapping[str, Any]) -> str:
+    """Return the name of a link, with its ends where that is a number."""
+    return row["link"] if ARROW in row["link"] else f"{row['link']}, {row['source']} to {row['target']}"

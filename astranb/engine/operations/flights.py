@@ -169,15 +169,15 @@ def graph_of_dimensions(
             groups.append(titles[-1])
     kind = np.full(npus + len(titles), NodeKind.XPU)
     kind[npus:] = NodeKind.SWITCH
-    words = []
+    notes = []
     if links.folded:
         for dim, (name, (count, shown)) in enumerate(zip(names, links.groups(), strict=True)):
             if count > shown:
-                words.append(f"dim {dim}: {shown} of {count:,} {_plural(name)} drawn")
+                notes.append(f"dim {dim}: {shown} of {count:,} {_plural(name)} drawn")
     return LinkGraph(
         [*ranks, *titles], [*ranks, *paths], kind, np.concatenate([instance, np.array(places, np.int64)]),
         groups, np.arange(npus), links.source, links.target,
-        np.asarray(rates)[links.dim], links.drawn(), links.folded, " · ".join(words),
+        np.asarray(rates)[links.dim], links.drawn(), links.folded, " · ".join(notes),
     )  # fmt: skip
 
 
@@ -187,8 +187,8 @@ def _listed(ranks: np.ndarray) -> str:
 
 
 def _plural(name: str) -> str:
-    words = {"Ring": "rings", "Switch": "switches", "FullyConnected": "full meshes", "Mesh": "lines"}
-    return words.get(name, f"groups of {name}")
+    plurals = {"Ring": "rings", "Switch": "switches", "FullyConnected": "full meshes", "Mesh": "lines"}
+    return plurals.get(name, f"groups of {name}")
 
 
 def spread(

@@ -34,7 +34,7 @@ def footprint_of(engine: OperationRun, where: str) -> Footprint:
     found = engine.about.footprint
     if found is None:
         what = f"it is not known what {engine.title} holds in memory"
-        hint = "simulate a step of a transformer: Simulation(None, workload(model, ...))"
+        hint = "simulate a step of a transformer: Simulation(workload(model, ...))"
         raise InputError(what, where=where, hint=hint)
     return found
 

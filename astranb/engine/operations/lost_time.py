@@ -22,7 +22,7 @@ LOSSES = {
     "idle": "nothing is issued",
     "ended": "it has ended, others go on",
 }
-"""Where a rank's time may go, and what each means; where several hold, the first one counts."""
+"""Classes of a rank's time, and their meanings; if several apply, the first one counts."""
 
 _COMPUTE, _COLLECTIVE, _MESSAGE, _OTHERS, _BROADCAST, _MEMORY = range(6)
 _OF_KIND = {

@@ -127,12 +127,12 @@ class OperationRun(ABC):
         """Check a change and make an edit of it; ``back``: of the other direction of a link."""
 
     @abstractmethod
-    def number(self, edit: Edit) -> float:
-        """Return the present value of what an edit changes, in the unit of its field."""
+    def present(self, edit: Edit) -> list[float]:
+        """Return the present value of each row that an edit changes, in the unit of its field."""
 
     @abstractmethod
     def times_ps(self, rows: slice = EVERY) -> tuple[np.ndarray, np.ndarray]:
-        """When each of the ranks' operations, or of some of them, began and ended; -1: not yet."""
+        """Return start and end of all operations or of some rows; -1: not yet."""
 
     @abstractmethod
     def states(self, rows: Any) -> Any:
@@ -144,7 +144,7 @@ class OperationRun(ABC):
 
     @abstractmethod
     def ends_ps(self) -> np.ndarray:
-        """When each rank was done."""
+        """Return the completion time of each rank; -1: not yet."""
 
     @abstractmethod
     def computed_ps(self) -> np.ndarray:
@@ -223,7 +223,7 @@ class OperationRun(ABC):
         return None
 
     def times_of(self, rank: int) -> tuple[np.ndarray, np.ndarray]:
-        """When each operation of a rank began and ended."""
+        """Return start and end of each operation of a rank."""
         if self.represented is not None:
             few, npu = self.represented
             return few.times_of(int(npu[rank]))

@@ -85,7 +85,7 @@ def divide(
     npu, start_ps, end_ps, track : ndarray of int64
         Columns of :class:`Spans`.
     ranks_end_ps : ndarray of int64
-        When each rank was done; now, before that.
+        Completion time of each rank; the current time, before that.
 
     Returns
     -------
@@ -152,8 +152,8 @@ def sweep(
     at, rank = point[order], rank[order]
     length = np.diff(at, append=at[-1:])
     change = np.where(np.arange(len(point)) < len(npu), 1, -1)
-    both = np.tile(kind, 2)
-    under_way = [np.cumsum(np.where(both == which, change, 0)[order]) > 0 for which in range(kinds)]
+    kind_at = np.tile(kind, 2)
+    under_way = [np.cumsum(np.where(kind_at == which, change, 0)[order]) > 0 for which in range(kinds)]
 
     def total(chosen: np.ndarray) -> np.ndarray:
         found = np.zeros(ranks, np.int64)
@@ -164,7 +164,7 @@ def sweep(
 
 
 def time_ps(engine: OperationRun) -> int:
-    """When the last rank was done; up to now while it runs."""
+    """Completion time of the last rank; the current time while it runs."""
     return int(shares(engine)["end"].max(initial=0))
 
 

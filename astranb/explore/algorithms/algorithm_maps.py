@@ -1,4 +1,4 @@
-"""Which algorithm of a collective is the fastest, over sizes and numbers of ranks."""
+"""Fastest algorithm of a collective, over sizes and numbers of ranks."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, overload
 
 from astranb.collectives import PROTOCOLS
+from astranb.core.data_frames import frame
 from astranb.core.display import Displayed
 from astranb.core.errors import InputError, near
 from astranb.core.progress import bar
@@ -47,13 +48,13 @@ class AlgorithmMap(Displayed):
     ----------
     collective : str
     table : DataFrame
-        As :meth:`frame` returns it: one that was written to a file makes the same map.
+        As :meth:`to_dataframe` returns it: one that was written to a file makes the same map.
 
     Examples
     --------
     >>> import astranb as anb
     >>> found = anb.explore.algorithm_map("switch:gpus={ranks}", "all_gather", sizes=["1 KiB"], ranks=[2, 4])
-    >>> again = AlgorithmMap("all_gather", found.frame())
+    >>> again = AlgorithmMap("all_gather", found.to_dataframe())
     >>> again.winners()["protocol"].tolist()
     ['LL128', 'LL128']
     """
@@ -69,14 +70,14 @@ class AlgorithmMap(Displayed):
                     f"no column {name!r}", where="AlgorithmMap", hint=near(name, map(str, self.table.columns))
                 )
 
-    def frame(self) -> pd.DataFrame:
+    def to_dataframe(self, *, time: str | None = None) -> pd.DataFrame:
         """Return a row for each infrastructure, size, algorithm and protocol.
 
         The columns are ``infra``, ``ranks``, ``size_bytes``, ``algorithm``, ``protocol``, ``time_ps``,
         ``slower`` (times the fastest), ``algbw_Bps``, ``busbw_Bps``, ``events``, ``reason`` (why there is no
-        time).
+        time). Times are in the unit asked for, as ``"us"``.
         """
-        return self.table.copy()
+        return frame(self.table.copy(), time)
 
     def winners(self) -> pd.DataFrame:
         """Return a row for each infrastructure and size: the fastest algorithm, and the next one.

@@ -42,8 +42,8 @@ class CollectiveTimes:
 
     Examples
     --------
-    >>> from astranb.workload.models import Parallelism, machine, workload
-    >>> cluster = machine(workload("gpt3-350m", Parallelism(tensor=8)))
+    >>> from astranb import models
+    >>> cluster = models.machine(models.workload("gpt3-350m", models.Parallelism(tensor=8)))
     >>> times = CollectiveTimes(cluster.network, cluster.system)
     >>> eight, two = (times.collective_ns("all_reduce", range(n), 1 << 20) for n in (8, 2))
     >>> eight > two

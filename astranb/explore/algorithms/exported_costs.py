@@ -9,6 +9,7 @@ from typing import Any
 from astranb.collectives import Collective, read_algorithm, write_algorithm
 from astranb.core.display import Displayed
 from astranb.core.errors import InputError
+from astranb.core.plural import plural
 from astranb.core.units import format_time
 from astranb.gpu import Preset
 from astranb.infragraph import Infra, resolve
@@ -58,9 +59,9 @@ class Exported(Displayed):
 
     def __str__(self) -> str:
         """Both times, and what the file adds or leaves out."""
-        change = f"{100 * (self.slower - 1):+.1f}%"
-        before = f"{self.operations:,} operations in {self.blocks} blocks"
-        after = f"{self.file_operations:,} operations in {self.file_blocks} blocks"
+        change = f"{round(100 * (self.slower - 1), 1) + 0.0:+.1f}%"  # never -0.0
+        before = f"{plural(self.operations, 'operation')} in {plural(self.blocks, 'block')}"
+        after = f"{plural(self.file_operations, 'operation')} in {plural(self.file_blocks, 'block')}"
         lines = [
             str(self.file),
             f"program {format_time(self.time_ps)}, {before}",

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from astranb.collectives.library import Writer
 from astranb.core.errors import InputError
+from astranb.core.plural import plural
 from astranb.core.units import format_bytes, format_time, size_bytes
 from astranb.gpu import Preset
 from astranb.hardware import Provenance, checked_name
@@ -415,7 +416,7 @@ class _LogFit:
         """Return the preset, with the log as the source of what was fitted."""
         log, base = self.runs.log, self.start
         fitted = {name: value for name, value in self.values.items() if name not in self.why_not}
-        about = f"{Path(log.where).name}, {len(self.rows)} rows, {int(self.used.sum())} used"
+        about = f"{Path(log.where).name}, {plural(len(self.rows), 'row')}, {int(self.used.sum())} used"
         device = f", {log.devices[0]}" if log.devices else ""
         sources = {
             number: Provenance(known.kind, f"not fitted, as {base.name}: {known.source}")

@@ -18,7 +18,7 @@ from typing import Any, Final
 from astranb.core.document import DocumentNode, DocumentSource, contents
 from astranb.core.errors import InputError, near
 
-__all__ = ["CollectiveLog", "LogRow", "joined_logs", "read_log"]
+__all__ = ["CollectiveLog", "LogRow", "check_measured", "joined_logs", "read_log"]
 
 _NAMES: Final = {
     "all_gather": "all_gather",
@@ -150,8 +150,8 @@ def read_log(path: str | Path, *, collective: str | None = None) -> CollectiveLo
     >>> row.collective, row.size, row.time_us
     ('all_reduce', 1048576, 28.39)
     """
-    if collective is not None and collective not in _NAMES.values():
-        raise InputError(f"unknown collective {collective[:40]!r}", hint=near(collective, _NAMES.values()))
+    if collective is not None:
+        check_measured(collective)
     text = contents(path).decode("utf-8", "replace")
     name = str(path)
     log = _of_json(text, name, collective) if text.lstrip()[:1] == "{" else _Text(name, collective).read(text)
@@ -159,6 +159,18 @@ def read_log(path: str | Path, *, collective: str | None = None) -> CollectiveLo
         hint = "give what nccl-tests prints (or writes with -J), or what NCCL Inspector writes"
         raise InputError("no table of measured times", where=name, hint=hint)
     return log
+
+
+def check_measured(collective: str) -> None:
+    """Check that a collective is one that nccl-tests measures.
+
+    Raises
+    ------
+    InputError
+        It is not.
+    """
+    if collective not in _NAMES.values():
+        raise InputError(f"unknown collective {collective[:40]!r}", hint=near(collective, _NAMES.values()))
 
 
 def joined_logs(logs: Sequence[CollectiveLog]) -> CollectiveLog:

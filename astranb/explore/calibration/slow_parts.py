@@ -1,4 +1,4 @@
-"""Which single slow part of a machine explains a log best: exact runs, each with one part slowed."""
+"""Search for the single slow part of a machine that explains a log best: exact runs, one slow part each."""
 
 from __future__ import annotations
 
@@ -416,8 +416,8 @@ class _Search:
         one, other = part.name.split("->")
         back = [link for link in links if link.name == f"{other}->{one}"]
         if back:
-            both = [(link.name, sorted(link.links)) for link in (part, back[0])]
-            yield self._part(f"{one}<->{other}", "cable", both)
+            directions = [(link.name, sorted(link.links)) for link in (part, back[0])]
+            yield self._part(f"{one}<->{other}", "cable", directions)
 
     def _lanes(self, part: _SlowPart) -> Iterator[_SlowPart]:
         """Yield one lane of a link that has several: they are alike."""

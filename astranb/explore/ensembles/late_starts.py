@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from astranb.core.data_frames import frame
 from astranb.core.display import Displayed
 from astranb.core.errors import InputError, near
 from astranb.core.units import format_time, time_ps
@@ -60,8 +61,13 @@ class Skew(Displayed):
     together_ps: np.ndarray
     ensembles: dict[tuple[int, int], Ensemble]
 
-    def to_dataframe(self) -> pd.DataFrame:
+    def to_dataframe(self, *, time: str | None = None) -> pd.DataFrame:
         """Return a row for each run.
+
+        Parameters
+        ----------
+        time : str, optional
+            Unit of all times: ``ps`` (by default), ``ns``, ``us``, ``ms`` or ``s``.
 
         Returns
         -------
@@ -71,8 +77,6 @@ class Skew(Displayed):
             the latest start: 1 where the time grows by as much as the last rank is late, less where the
             others have work to do meanwhile, more where they are in its way.
         """
-        import pandas as pd
-
         rows = []
         for (which, spread), found in self.ensembles.items():
             together = int(self.together_ps[which])
@@ -85,7 +89,7 @@ class Skew(Displayed):
                         "lost_fraction": (ps - together) / late if late else 0.0,
                     }
                 )  # fmt: skip
-        return pd.DataFrame(rows)
+        return frame(rows, time)
 
     def summary(self) -> pd.DataFrame:
         """Return a row for each collective and spread.

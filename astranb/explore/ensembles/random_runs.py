@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from astranb.core.data_frames import frame
 from astranb.core.display import Displayed
 from astranb.core.errors import InputError
+from astranb.core.plural import plural
 from astranb.core.progress import bar
 from astranb.core.units import format_time
 from astranb.sim import Simulation
@@ -98,12 +100,10 @@ class Ensemble(Displayed):
         low, high = np.quantile(np.percentile(samples, percent, axis=1), [tail, 1 - tail])
         return Interval(round(float(np.percentile(times, percent))), round(float(low)), round(float(high)))
 
-    def to_dataframe(self) -> pd.DataFrame:
-        """Return the times as a table: a row for each run, ``time_ps`` and ``JOB_ps``."""
-        import pandas as pd
-
+    def to_dataframe(self, *, time: str | None = None) -> pd.DataFrame:
+        """Return the times as a table: a row for each run, ``time_ps`` and ``JOB_ps``, or in another unit."""
         columns = {f"{name}_ps": times for name, times in self.times_ps.items()}
-        return pd.DataFrame({"run": np.arange(self.runs), **columns})
+        return frame({"run": np.arange(self.runs), **columns}, time)
 
     def document(self) -> dict[str, Any]:
         """Return times and statistics for JSON."""
@@ -133,7 +133,7 @@ class Ensemble(Displayed):
 
     def __str__(self) -> str:
         """A line for each statistic."""
-        lines = [f"{self.title}: {self.runs} runs with {self.variation}"]
+        lines = [f"{self.title}: {plural(self.runs, 'run')} with {self.variation}"]
         width = max(map(len, self.times_ps))
         for what in self.times_ps:
             for statistic in _STATISTICS:
@@ -186,10 +186,10 @@ def ensemble(
 
     Examples
     --------
-    >>> from astranb.workload.jobs import Jitter, Variation
-    >>> from astranb.workload.models import Parallelism, workload
-    >>> step = workload("gpt3-125m", Parallelism(data=4))
-    >>> found = ensemble(step, Variation(1, jitter=Jitter(0.1)), runs=12)
+    >>> from astranb.workload import jobs
+    >>> from astranb import models
+    >>> step = models.workload("gpt3-125m", models.Parallelism(data=4))
+    >>> found = ensemble(step, jobs.Variation(1, jitter=jobs.Jitter(0.1)), runs=12)
     >>> found.runs, found.interval().low_ps < found.interval().value_ps < found.interval().high_ps
     (12, True)
     """

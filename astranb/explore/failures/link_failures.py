@@ -10,6 +10,7 @@ import numpy as np
 from astranb.core.errors import InputError
 from astranb.core.units import time_ps
 from astranb.engine import no_other_routes
+from astranb.infragraph import is_link, one_node, spelled
 from astranb.net import Fabric
 from astranb.sim import Simulation
 
@@ -112,12 +113,11 @@ def links_of(fabric: Fabric, paths: Iterable[str]) -> list[str]:
     """The links of a failure by their names; of a node all that it has."""
     found: list[str] = []
     for path in paths:
-        full = fabric.graph.full(path)
-        if "->" in full:
-            fabric.find(full)  # refuses what is none
-            found.append(full)
+        name = spelled(path, fabric.graph)
+        if is_link(fabric.graph, name):
+            found += [fabric.full(lanes) for lanes in fabric.by_ends(fabric.find(path))]
             continue
-        node = fabric.graph.index(full)
+        node = one_node(fabric.graph, name)
         others = np.unique(fabric.links["dst"][fabric.links["src"] == node]).tolist()
-        found += [f"{full}->{fabric.graph.name(other)}" for other in others]
+        found += [f"{fabric.graph.name(node)}->{fabric.graph.name(other)}" for other in others]
     return list(dict.fromkeys(found))

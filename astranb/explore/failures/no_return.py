@@ -20,7 +20,7 @@ Repair = tuple[str, float | str | bool] | Callable[[Simulation], object]
 
 @dataclass(frozen=True)
 class NoReturn(Displayed):
-    """When a repair still helps.
+    """Last moment at which a repair still helps.
 
     Attributes
     ----------

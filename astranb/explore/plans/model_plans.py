@@ -7,7 +7,9 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from astranb.chakra.scaling import divisors
+from astranb.core.data_frames import frame
 from astranb.core.errors import InputError
+from astranb.core.plural import plural
 from astranb.core.text_table import aligned
 from astranb.core.units import format_time
 from astranb.explore.algorithms import CollectiveTimes
@@ -26,14 +28,13 @@ from astranb.workload.models import (
     shares,
 )
 
-from .step_estimates import StepEstimate, estimate_step
+from .step_estimates import LOSSES, StepEstimate, estimate_step
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["ModelPlan", "PlanSearch", "suggest"]
 
-_PARTS: Final = ("computing", "collectives", "bubble", "update")
 _CONTEXT_TOKENS: Final = 4096
 """Context parallelism leaves a rank at least as many tokens of a sequence."""
 _CHUNKS: Final = 3
@@ -61,39 +62,34 @@ class ModelPlan:
 
     @property
     def options(self) -> str:
-        """The plan as options of ``astranb run --model``."""
+        """The plan as options of ``astranb run model``."""
         return options_of(self.job)
-
-    @property
-    def parts_ns(self) -> dict[str, int]:
-        """The parts of the step: computing, waiting for collectives in passes, the bubble, the update."""
-        one = self.estimate
-        return dict(zip(_PARTS, (one.compute_ns, one.exposed_ns, one.bubble_ns, one.ends_ns), strict=True))
 
     @property
     def shares(self) -> dict[str, float]:
         """The parts of the step's time that are not computing, from 0 to 1."""
-        return {name: self.parts_ns[name] / self.estimate.step_ns for name in _PARTS[1:]}
+        parts_ns = self.estimate.parts_ns
+        return {name: parts_ns[name] / self.estimate.step_ns for name in LOSSES}
 
     @property
     def tokens_per_s_per_gpu(self) -> float:
         """Tokens a second and GPU."""
-        return self.job.new_tokens / (self.estimate.step_ns / 1e9) / self.job.parallelism.ranks
+        return self.job.new_tokens / self.estimate.step_s / self.job.parallelism.ranks
 
     def why(self) -> str:
         """Explain where the time goes, and how full the memory is."""
         lost = [f"{name} {part:.1%}" for name, part in self.shares.items() if part >= 0.0005]
         if self.job.recompute != "none":
             lost.append(f"computes again ({self.job.recompute})")
-        return f"{', '.join(lost) or 'nothing lost'}; {self.memory.total / 1e9:.1f} GB"
+        return f"{', '.join(lost) or 'nothing lost'}; {self.memory.total_GB:.1f} GB"
 
     def against(self, other: ModelPlan) -> str:
         """Describe which parts of the time are shorter and longer than another plan's, largest first.
 
         Parts that differ by less than half a per cent of the other's step are left out.
         """
-        least = other.estimate.step_ns / 200
-        more = {name: part - other.parts_ns[name] for name, part in self.parts_ns.items()}
+        least, before_ns = other.estimate.step_ns / 200, other.estimate.parts_ns
+        more = {name: part - before_ns[name] for name, part in self.estimate.parts_ns.items()}
         named = sorted(more.items(), key=lambda one: -abs(one[1]))
         listed = [f"{name} {_signed(part)}" for name, part in named if abs(part) >= least]
         return ", ".join(listed) or "as fast"
@@ -152,22 +148,25 @@ class PlanSearch:
             for plan in (self.given, *self.best)
         ]
 
-    def to_dataframe(self) -> pd.DataFrame:
-        """Return :meth:`rows` as a pandas frame."""
-        import pandas as pd
-
-        return pd.DataFrame(self.rows())
+    def to_dataframe(self, *, time: str | None = None) -> pd.DataFrame:
+        """Return :meth:`rows` as a pandas frame, with its times in the unit asked for (``"ms"``)."""
+        return frame(self.rows(), time)
 
     def text(self) -> str:
         """Write the given plan and the best ones as a table."""
         ranks, limit = self.given.job.parallelism.ranks, self.limit_bytes / 1e9
-        lines = [f"{self.considered:,} plans for {ranks} GPUs: {self.estimated:,} fit in {limit:.1f} GB"]
-        heads = ["step", "gain", *_PARTS[1:], "GB", "plan", "against the given plan"]
+        lines = [
+            (
+                f"{plural(self.considered, 'plan')} for {plural(ranks, 'GPU')}: "
+                f"{self.estimated:,} fit in {limit:.1f} GB"
+            )
+        ]
+        heads = ["step", "gain", *LOSSES, "GB", "plan", "against the given plan"]
         cells = [
             [
                 format_time(row["step_ns"] * 1000),
                 f"{row['gain']:.2f}",
-                *(f"{row[name]:.1%}" for name in _PARTS[1:]),
+                *(f"{row[name]:.1%}" for name in LOSSES),
                 f"{row['memory_bytes'] / 1e9:.1f}",
                 row["plan"],
                 row["why"] + ("" if row["fits"] else ", does not fit"),
@@ -224,8 +223,8 @@ def suggest(
 
     Examples
     --------
-    >>> from astranb.workload.models import Parallelism, workload
-    >>> found = suggest(workload("gpt3-2.7b", Parallelism(data=4), batch=16, gpu="h100-sxm"))
+    >>> from astranb import models
+    >>> found = suggest(models.workload("gpt3-2.7b", models.Parallelism(data=4), batch=16, gpu="h100-sxm"))
     >>> times = [plan.estimate.step_ns for plan in found.best]
     >>> times == sorted(times) and times[0] <= found.given.estimate.step_ns
     True
@@ -263,6 +262,7 @@ def suggest(
 
 def _families(model: Transformer, job: Job, per_node: int) -> Iterator[list[Job]]:
     """Yield plans that differ in recomputation alone, the fastest of each family first."""
+    same = replace(job, library=job.framework)
     for degrees in _degrees(model, job, per_node):
         replicas = job.batch // degrees.data
         for micro in _MICRO:
@@ -272,7 +272,7 @@ def _families(model: Transformer, job: Job, per_node: int) -> Iterator[list[Job]
             family = []
             for recompute in _RECOMPUTE:
                 try:
-                    one = replace(job, parallelism=degrees, microbatches=many, recompute=recompute)
+                    one = replace(same, parallelism=degrees, microbatches=many, recompute=recompute)
                     check(model, one)
                 except InputError:
                     continue

@@ -1,4 +1,4 @@
-"""Where the time of a model's step went, and the figures that people compare."""
+"""Breakdown of the time of a model's step, and the figures that people compare."""
 
 from __future__ import annotations
 
@@ -105,15 +105,35 @@ class StepAccount:
         return {**asdict(self), "bubble_ps": self.bubble_ps, "limited_by": self.limited_by}
 
     @property
+    def step_ms(self) -> float:
+        """:attr:`step_ps` in milliseconds."""
+        return self.step_ps / 1e9
+
+    @property
+    def step_s(self) -> float:
+        """:attr:`step_ps` in seconds."""
+        return self.step_ps / 1e12
+
+    @property
     def bubble_ps(self) -> int:
         """Time that the rank waits for other stages to compute."""
         return self.exposed_ps.get("bubble", 0)
 
     @property
+    def tflops_per_s_per_gpu(self) -> float:
+        """:attr:`flops_per_s_per_gpu` in units of 10^12."""
+        return self.flops_per_s_per_gpu / 1e12
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """The parts of the step, from 0 to 1: sorts of kernels, then causes of waits."""
+        return {name: part / self.step_ps for name, part in {**self.sorts_ps, **self.exposed_ps}.items()}
+
+    @property
     def limit(self) -> str:
         """Largest part of the step: a sort of kernel, or a cause of waits."""
-        parts = {**self.sorts_ps, **self.exposed_ps}
-        return max(parts, key=lambda name: parts[name])
+        shares = self.shares
+        return max(shares, key=lambda name: shares[name])
 
     @property
     def limited_by(self) -> str:
@@ -123,18 +143,18 @@ class StepAccount:
         --------
         >>> from dataclasses import replace
         >>> import astranb as anb
-        >>> from astranb.workload.models import workload
-        >>> step = workload("gpt3-6.7b", gpu="h100-sxm")
-        >>> sim = anb.Simulation(None, step)
+        >>> from astranb import models
+        >>> step = models.workload("gpt3-6.7b", gpu="h100-sxm")
+        >>> sim = anb.Simulation(step)
         >>> _ = sim.run()
-        >>> anb.explore.account(sim, step).limited_by.partition(" (")[0]
-        'products of matrices limit the step'
+        >>> anb.explore.account(sim, step).limited_by  # doctest: +ELLIPSIS
+        'products of matrices limit the step (...% of its time)'
         """
         what = self.limit
-        part = {**self.sorts_ps, **self.exposed_ps}[what] / self.step_ps
+        part = self.shares[what]
         if what in self.sorts_ps:
-            words = _SORTS.get(what, what)
-            return f"{words} limit{'' if words.endswith('s') else 's'} the step ({part:.1%} of its time)"
+            cause = _SORTS.get(what, what)
+            return f"{cause} limit{'' if cause.endswith('s') else 's'} the step ({part:.1%} of its time)"
         return f"waiting limits the step ({part:.1%} of its time): {WAITS[what]}"
 
 
@@ -161,9 +181,9 @@ def account(
     Examples
     --------
     >>> import astranb as anb
-    >>> from astranb.workload.models import Parallelism, workload
-    >>> step = workload("gpt3-125m", Parallelism(data=4), gpu="h100-sxm")
-    >>> sim = anb.Simulation(None, step)
+    >>> from astranb import models
+    >>> step = models.workload("gpt3-125m", models.Parallelism(data=4), gpu="h100-sxm")
+    >>> sim = anb.Simulation(step)
     >>> _ = sim.run()
     >>> found = anb.explore.account(sim, step)
     >>> found.compute_ps + sum(found.exposed_ps.values()) == found.step_ps

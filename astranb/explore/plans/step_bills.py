@@ -62,9 +62,9 @@ class StepBill:
 def bill(sim: Simulation, step: ModelStep, rates: ClusterRates | None = None) -> StepBill:
     """Return the energy and the cost of a step that has been simulated.
 
-    A GPU draws its peak power while it computes, and its idle power otherwise; each link that a message
-    crosses, and each bit that the memory outside the GPUs reads or writes, adds to that. The peak is an upper
-    bound: kernels that wait for memory draw less.
+    A GPU draws its peak power (or its limit) while it computes, and its idle power otherwise; each link that
+    a message crosses, and each bit that the memory outside the GPUs reads or writes, adds to that. The peak
+    is an upper bound: kernels that wait for memory draw less.
 
     Parameters
     ----------
@@ -83,9 +83,9 @@ def bill(sim: Simulation, step: ModelStep, rates: ClusterRates | None = None) ->
     Examples
     --------
     >>> import astranb as anb
-    >>> from astranb.workload.models import Parallelism, workload
-    >>> step = workload("gpt3-125m", Parallelism(data=4), gpu="h100-sxm")
-    >>> sim = anb.Simulation(None, step)
+    >>> from astranb import models
+    >>> step = models.workload("gpt3-125m", models.Parallelism(data=4), gpu="h100-sxm")
+    >>> sim = anb.Simulation(step)
     >>> _ = sim.run()
     >>> found = anb.explore.bill(sim, step)
     >>> 4 * 0.12 * 700 < found.power_W < 4 * 750
@@ -98,6 +98,7 @@ def bill(sim: Simulation, step: ModelStep, rates: ClusterRates | None = None) ->
     rates = rates or ClusterRates()
     seconds = int(sim.result.time_ps) / 1e12
     peak, idle = rates.powers_W(step.times.gpu)
+    peak *= step.times.power
     computed = sum(int(row["compute_ps"]) for row in sim.result.per_rank()) / 1e12
     gpus = computed * peak + (step.ranks * seconds - computed) * idle
     inputs: Any = sim.engine

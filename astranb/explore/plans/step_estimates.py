@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
 
 from astranb.chakra import CollectiveType, NodeType
 from astranb.chakra.scaling import GROUPS, PEERS
 from astranb.explore.algorithms import CollectiveTimes
-from astranb.workload.models import Job, Stage, StageProgram, Transformer, rank_memory
+from astranb.workload.models import Job, Stage, StageProgram, Transformer, bubble_of, rank_memory
 
 if TYPE_CHECKING:
     from astranb.workload.kernels import KernelTimes
 
-__all__ = ["StepEstimate", "estimate_step"]
+__all__ = ["LOSSES", "StepEstimate", "estimate_step"]
+
+LOSSES: Final = ("collectives", "bubble", "update")
+"""Parts of a step that are not computing: waits in the passes, waits for other stages, before and after."""
 
 
 @dataclass(frozen=True)
 class StepEstimate:
-    """Where the time of a step goes, of the rank that is busy longest; in nanoseconds.
+    """Breakdown of a step's time, for the rank that is busy longest; in nanoseconds.
 
     Attributes
     ----------
@@ -40,14 +44,30 @@ class StepEstimate:
     ends_ns: int
 
     @property
+    def step_ms(self) -> float:
+        """:attr:`step_ns` in milliseconds."""
+        return self.step_ns / 1e6
+
+    @property
+    def step_s(self) -> float:
+        """:attr:`step_ns` in seconds."""
+        return self.step_ns / 1e9
+
+    @property
+    def parts_ns(self) -> dict[str, int]:
+        """The parts of the step by name: ``computing``, then :data:`LOSSES`."""
+        took = (self.compute_ns, self.exposed_ns, self.bubble_ns, self.ends_ns)
+        return dict(zip(("computing", *LOSSES), took, strict=True))
+
+    @property
+    def parts_s(self) -> dict[str, float]:
+        """:attr:`parts_ns` in seconds."""
+        return {name: part / 1e9 for name, part in self.parts_ns.items()}
+
+    @property
     def limit(self) -> str:
-        """Largest part of the step."""
-        parts = {
-            "computing": self.compute_ns,
-            "communication": self.exposed_ns,
-            "bubble": self.bubble_ns,
-            "ends": self.ends_ns,
-        }
+        """Largest part of the step, of :attr:`parts_ns`."""
+        parts = self.parts_ns
         return max(parts, key=lambda name: parts[name])
 
 
@@ -76,7 +96,8 @@ def estimate_step(model: Transformer, job: Job, times: KernelTimes, network: Col
         size = Stage(model, job, 0).costs.message
         hop = 2 * network.message_ns(0, degrees.per_stage, size)
     others = sum(one.micro_ns for one in passes) / len(passes)
-    bubble = round((degrees.pipeline - 1) * (others / degrees.interleave + hop))
+    lengths = (slowest.kinds_ns[0], slowest.kinds_ns[1], slowest.kinds_ns[2])
+    bubble = round(bubble_of(degrees, job.microbatches, lengths) * others + (degrees.pipeline - 1) * hop)
     step = ends + job.microbatches * slowest.micro_ns + bubble
     computed = job.microbatches * slowest.compute_ns
     return StepEstimate(step, computed, job.microbatches * slowest.micro_ns - computed, bubble, ends)
@@ -90,6 +111,8 @@ class _Passes:
     compute_ns: int
     before_ns: int
     after_ns: int
+    kinds_ns: list[int]
+    """Of the microbatch's forward passes, its backward ones, and those of parameters' gradients."""
 
 
 def _stage(model: Transformer, job: Job, stage: int, times: KernelTimes, network: CollectiveTimes) -> _Passes:
@@ -98,24 +121,33 @@ def _stage(model: Transformer, job: Job, stage: int, times: KernelTimes, network
     if times.expanded is not None:
         times = times.holding(rank_memory(model, job, stage).parts)
     chunks = range(job.parallelism.interleave)
-    marks = []
+    marks, parts = [], [(0, 0)]
     for micro in range(2):
         ends = [writer.forward(chunk, micro) for chunk in chunks]
+        parts.append((0, len(writer.program)))
         for chunk in reversed(chunks):
             writer.backward(chunk, micro, last=micro == 1, end=ends[chunk])
+            parts.append((1, len(writer.program)))
+            if writer.degrees.splits_backward:
+                writer.weights_pass(chunk, micro, last=micro == 1)
+                parts.append((2, len(writer.program)))
         marks.append(len(writer.program))
     writer.update()
     ends_ns, took = _laid_out(writer.program, stage, times, network)
     program = writer.program
 
     def last(until: int) -> int:
-        """When everything but the background has ended."""
+        """Return the end of everything but the background."""
         return max((ends_ns[row] for row in range(until) if not program.background[row]), default=0)
 
+    kinds = [0, 0, 0]
+    for (_, since), (kind, until) in pairwise(parts):
+        kinds[kind] += (last(until) - last(since)) * (until > marks[0])
     first, second = last(marks[0]), last(marks[1])
     computes = [row for row in range(marks[0], marks[1]) if program.kind[row] == NodeType.COMP]
     micro = second - first
-    return _Passes(micro, sum(took[row] for row in computes), max(0, first - micro), max(ends_ns) - second)
+    computed = sum(took[row] for row in computes)
+    return _Passes(micro, computed, max(0, first - micro), max(ends_ns) - second, kinds)
 
 
 def _laid_out(

@@ -97,12 +97,12 @@ def compare_on_clusters(recorded: Sequence[CorpusJob], made: Sequence[CorpusJob]
         raise InputError("the workloads are not pairs of as many ranks", where="compare", hint="sample again")
     rows = []
     for name in CLUSTERS:
-        both = np.array(
+        times = np.array(
             [[run_corpus_job(one, name) for one in pair] for pair in zip(recorded, made, strict=True)]
         )
-        mean = both.mean(axis=0)
+        mean = times.mean(axis=0)
         off = mean[1] / np.maximum(mean[0], 1e-12) - 1
-        each, hidden = np.abs(both[:, 1] / np.maximum(both[:, 0], 1e-12) - 1).T
+        each, hidden = np.abs(times[:, 1] / np.maximum(times[:, 0], 1e-12) - 1).T
         row = {"cluster": name, "makespan_s": mean[:, 0].tolist(), "exposed_s": mean[:, 1].tolist()}
         row |= {"makespan_off": float(off[0]), "exposed_off": float(off[1])}
         row |= {"worst_pair_off": float(each.max()), "median_pair_off": float(np.median(each))}

@@ -106,8 +106,8 @@ def job_network(job: LinkedJob) -> JobNetwork | None:
     ...     return Node(number, "sum", NodeType.COMM_COLL, attributes=values)
     >>> both = Trace.of([reduced(1, 1000, 5000), reduced(2, 1_000_000, 1_004_000)])
     >>> found = job_network(LinkedJob([both, both], {"0": [0, 1]}, [], [], 2, 0, []))
-    >>> print(f"{found.bandwidth_GBps:.1f} GB/s, {found.latency_ns / 1000:.1f} µs")
-    1.0 GB/s, 1.0 µs
+    >>> print(f"{found.bandwidth_GBps:.1f} GB/s, {found.latency_ns:,.0f} ns")
+    1.0 GB/s, 992 ns
     """
     ranks = len(job.traces)
     rows = [row for rank in range(ranks) for row in _transfers(job, rank)]
@@ -160,9 +160,9 @@ def _two_factors(factors: np.ndarray, wanted: np.ndarray) -> Sequence[float]:
     if (sizes / steps).max() < 2 * (sizes / steps).min():  # too much alike to tell the two apart
         known = np.median(wanted / steps) >= 2 * _LATENCY_NS
         return (0.0, float(sizes @ wanted / (sizes @ sizes)) if known else 0.0)
-    both = np.linalg.lstsq(factors, wanted, rcond=None)[0]
-    if (both >= 0).all():
-        return both.tolist()  # type: ignore[no-any-return]
+    solution = np.linalg.lstsq(factors, wanted, rcond=None)[0]
+    if (solution >= 0).all():
+        return solution.tolist()  # type: ignore[no-any-return]
     alone = [float(one @ wanted / max(float(one @ one), 1e-300)) for one in factors.T]
     left = [float(((one * factor - wanted) ** 2).sum()) for one, factor in zip(factors.T, alone, strict=True)]
     return (alone[0], 0.0) if left[0] < left[1] else (0.0, alone[1])

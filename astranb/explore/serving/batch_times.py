@@ -62,7 +62,7 @@ class _Fixed:
 class BatchTimes:
     """The times of iterations of one stage of an instance of a model.
 
-    An iteration is what a step of ``astranb run --mode prefill`` or ``decode`` is: each layer's two halves,
+    An iteration is a step of ``astranb run model --mode prefill`` or ``decode``: each layer's two halves,
     each followed by the sum of tensor parallelism, between the embedding and the head. All tokens pass
     through the products together; attention is a kernel for decoding sequences, and one for each length of
     parts of prompts. Decoding sequences count with the mean of their lengths: the bytes that they read are
@@ -75,8 +75,6 @@ class BatchTimes:
         Gives parallelism (tensor and pipeline), precision and the bytes of numbers.
     times : KernelTimes
     network : CollectiveTimes
-    host_ns : int
-        What the host takes between two iterations.
     stage : int
         Its number, from 0.
     """
@@ -87,13 +85,12 @@ class BatchTimes:
         job: Job,
         times: KernelTimes,
         network: CollectiveTimes,
-        host_ns: int = 0,
         stage: int = 0,
     ) -> None:
         (self._units,) = units(model, job.parallelism, stage)
         self._layers = [unit for unit in self._units if unit >= 0]
         self._windows = Counter(model.window * model.is_windowed(unit) for unit in self._layers)
-        self._model, self._times, self._network, self._host_ns = model, times, network, host_ns
+        self._model, self._times, self._network = model, times, network
         self._job = replace(job, mode="decode", sequence=1, batch=1, microbatches=1, tokens=1)
         self._ranks = range(job.parallelism.tensor)
         self._fixed: dict[int, _Fixed] = {}
@@ -102,13 +99,13 @@ class BatchTimes:
         self._chunks: dict[tuple[int, int, int, bool], Cost] = {}
 
     def time(self, batch: Batch) -> IterationTime:
-        """Return the time of an iteration."""
+        """Return the time of an iteration, without that of the host."""
         fixed = self._of_tokens(batch.tokens)
         whole = _added(fixed.outside, self._head(batch.outputs), 1)
         for window, layers in self._windows.items():
             around = self._computed(fixed.half.plus(self._attention(batch, window)), rest="attention")
             whole = _added(whole, around, layers)
-        return whole._replace(host=self._host_ns)
+        return whole
 
     def sent_bytes(self, batch: Batch) -> int:
         """Return the bytes that each rank sends to the next stage."""

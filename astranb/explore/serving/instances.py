@@ -44,6 +44,7 @@ class _ServerGpus:
     host_updates: bool = False
     moved_bytes: int = 0
     left_out: str = ""
+    chosen: str = ""
 
 
 def serve(
@@ -93,8 +94,8 @@ def serve(
 
     Examples
     --------
-    >>> from astranb.workload.serving import requests_of
-    >>> found = serve("llama3-8b", requests_of("closed:users=8,prompt=512,output=64,count=32"))
+    >>> from astranb.workload import serving
+    >>> found = serve("llama3-8b", serving.requests_of("offline:prompt=512,output=64,count=32"))
     >>> found.output_tokens, found.limit
     (2048, 'matrices')
     """
@@ -103,11 +104,13 @@ def serve(
         raise InputError(f"{known.name} generates no tokens", where="model", hint="take a transformer")
     policy = policy or ServingPolicy()
     times = gpu if isinstance(gpu, KernelTimes) else KernelTimes(gpu_named(gpu), precision)
+    times = times.stored(known.weights)
     if times.expanded is not None:
         what = "serving has no expanded memory"
         raise InputError(what, where="expanded memory", hint="leave it out")
     job = Job(
         Parallelism(tensor=tensor, pipeline=pipeline), 1, 1, mode="decode", precision=times.precision,
+        weights=times.weights,
         cache_bytes=cache_bytes, expert_imbalance=expert_imbalance,
     )  # fmt: skip
     longest = max(one.prompt + one.output for one in requests.requests)
@@ -136,14 +139,15 @@ def serve(
             ]
     limit = times.gpu.memory_bytes if limit_bytes is None else limit_bytes
     blocks = cache_blocks(known, job, policy, limit)
-    stages = [
-        BatchTimes(known, job, times, inside, 0 if stage else policy.host_ns, stage)
-        for stage in range(pipeline)
-    ]
+    launches = [times]
+    if policy.graph_batch and times.efficiency is None and times.launch == "none":
+        launches = [times.launched("graph"), times.launched("stream")]
+    stages = [[BatchTimes(known, job, one, inside, stage) for stage in range(pipeline)] for one in launches]
     run = _Run(policy, requests, blocks, stages, between, tensor, token_bytes(known, job))
     run.all()
     used = f"{policy.memory_fraction:.0%} of {limit / 1e9:.1f} GB"
     assumed = [*cluster.assumed, f"{blocks:,} blocks of keys and values fit beside the weights in {used}"]
+    assumed += [f"requests: {requests.assumed}"] if requests.assumed else []
     return Served(
         known.name, times.gpu.name, ranks, pipeline, policy, requests, blocks, run.requests, run.iterations,
         run.gaps, run.transfer_bytes * tensor, assumed,
@@ -156,8 +160,10 @@ class _Instance:
     def __init__(self, number: int, role: str, scheduler: Scheduler, free_ns: list[int]) -> None:
         self.number, self.role, self.scheduler = number, role, scheduler
         self.free_ns = free_ns
-        """When each stage has computed what has begun; the batches of a copy share it."""
+        """Time at which each stage has computed what has begun; the batches of a copy share it."""
         self.link_free_ns = 0
+        self.begin_ns = self.end_ns = -1
+        """Of its last iteration."""
         self.incoming: deque[tuple[Sequence, _Instance]] = deque()
 
     @property
@@ -173,7 +179,7 @@ class _Run:
         policy: ServingPolicy,
         trace: RequestTrace,
         blocks: int,
-        stages: list[BatchTimes],
+        stages: list[list[BatchTimes]],
         network: CollectiveTimes,
         tensor: int,
         each_bytes: int,
@@ -192,7 +198,8 @@ class _Run:
         self.iterations: list[Iteration] = []
         self.transfer_bytes = 0
         split = policy.prefill_instances
-        many = len(stages)
+        many = len(stages[0])
+        self._front_free_ns = [0] * policy.copies
         free_ns = [[0] * many for _ in range(policy.copies)]
         self._instances = [
             _Instance(
@@ -236,7 +243,7 @@ class _Run:
             while self._queue and self._queue[0][0] == now:
                 _, _, kind, what = heapq.heappop(self._queue)
                 if kind == _ARRIVAL:
-                    self._arrive(what)
+                    self._arrive(what, now)
                 elif kind == _ITERATION:
                     self._end(what, now)
                 else:
@@ -264,25 +271,36 @@ class _Run:
         self._sequence += 1
 
     def _ask(self, number: int, now: int) -> None:
-        """Record the arrival of a request; the scheduler sees it later."""
+        """Record the arrival of a request; the scheduler sees it later.
+
+        Each copy of the model has a tokenizer, which takes one request after the other.
+        """
         self.requests["arrival_ns"][number] = now
-        self._add(now + self._policy.admission_ns(self._trace.requests[number].prompt), _ARRIVAL, number)
+        prompt = self._trace.requests[number].prompt
+        begins = max(now, self._front_free_ns[0])
+        heapq.heapreplace(self._front_free_ns, begins + self._policy.tokenizing_ns(prompt))
+        self._add(begins + self._policy.admission_ns(prompt), _ARRIVAL, number)
 
     def _preempted(self, one: Sequence) -> None:
         self.requests["preemptions"][one.number] += 1
 
-    def _arrive(self, number: int) -> None:
+    def _arrive(self, number: int, now: int) -> None:
         to = min(self._first, key=lambda one: one.load)
         request = self._trace.requests[number]
-        to.scheduler.waiting.append(Sequence(number, request.prompt, request.output))
+        to.scheduler.waiting.append(Sequence(number, request.prompt, request.output, arrived_ns=now))
 
     def _begin(self, on: _Instance, now: int) -> None:
         scheduler = on.scheduler
-        batch = scheduler.begin()
+        # With overlap the host has scheduled this iteration while the one before began.
+        ahead = self._policy.overlap and on.end_ns == now
+        batch = scheduler.begin(on.begin_ns) if ahead else None
+        if batch is None:
+            ahead, batch = False, scheduler.begin()
         if batch is None:
             return
-        took = self._through(on, batch, now)
+        took = self._through(on, batch, now, ahead=ahead)
         end = now + took.total
+        on.begin_ns, on.end_ns = now, end
         for one in scheduler.computing:
             if self.requests["begin_ns"][one.number] < 0:
                 self.requests["begin_ns"][one.number] = now
@@ -295,9 +313,14 @@ class _Run:
         )  # fmt: skip
         self._add(end, _ITERATION, on)
 
-    def _through(self, on: _Instance, batch: Batch, now: int) -> IterationTime:
+    def _through(self, on: _Instance, batch: Batch, now: int, *, ahead: bool) -> IterationTime:
         """Take a batch through all stages, each of which computes one batch after another."""
-        parts = [stage.time(batch) for stage in self._stages]
+        policy = self._policy
+        alone = batch.chunks or batch.decodes > policy.graph_batch
+        stages = self._stages[-1 if alone else 0]
+        parts = [stage.time(batch) for stage in stages]
+        hidden = max(0, policy.hidden_ns - parts[0].total) if ahead else policy.hidden_ns
+        parts[0] = parts[0]._replace(host=policy.host_ns + hidden)
         if len(parts) == 1:
             return parts[0]
         many, when = len(parts), now
@@ -306,7 +329,7 @@ class _Run:
             when = on.free_ns[stage] = max(when, on.free_ns[stage]) + part.total
             # The last stage sends the tokens to the first one.
             last = stage == many - 1
-            size = TOKEN_BYTES * batch.outputs if last else self._stages[stage].sent_bytes(batch)
+            size = TOKEN_BYTES * batch.outputs if last else stages[stage].sent_bytes(batch)
             target = first + (0 if last else (stage + 1) * self._tensor)
             when += self._network.message_ns(first + stage * self._tensor, target, size) if size else 0
         found = IterationTime(*map(sum, zip(*parts, strict=True)))

@@ -18,8 +18,9 @@ REASONS: Final = {
     "memory": "blocks of keys and values are short",
     "budget": "the iteration's token budget is spent",
     "prefill": "prompts are computed first",
+    "overlap": "iterations are scheduled while the one before is computed",
 }
-"""Why a request that has arrived waits while an iteration is computed."""
+"""Reasons for which an arrived request waits while an iteration is computed."""
 
 
 @dataclass(eq=False)
@@ -43,6 +44,8 @@ class Sequence:
     preemptions : int
     last_ns : int
         When it gave its last token, if not in the decoding steps since it joined; -1: it has given none.
+    arrived_ns : int
+        When the scheduler saw it.
     """
 
     number: int
@@ -54,6 +57,7 @@ class Sequence:
     joined: int = -1
     preemptions: int = 0
     last_ns: int = -1
+    arrived_ns: int = 0
 
     def __post_init__(self) -> None:
         """Begin with the prompt."""
@@ -215,34 +219,34 @@ class Scheduler:
 
     # Iterations
 
-    def begin(self) -> Batch | None:
+    def begin(self, seen_ns: int | None = None) -> Batch | None:
         """Form the next iteration; None: there is nothing to compute.
 
         Its blocks are taken here.
+
+        Parameters
+        ----------
+        seen_ns : int, optional
+            When the iteration was scheduled: requests that arrived later wait for another one. Default: now.
         """
         policy = self._policy
         plan = _Plan(Batch(0))
         room = policy.token_budget
-        if policy.chunked_prefill:
-            decodes, preempted = self._decode()
-            room -= decodes
-            for one in self._prompts:
-                if not room:
-                    break
-                room -= self._take(plan, one, min(room, one.prefill - one.computed))
-            if not preempted:
-                room = self._admit_waiting(plan, room)
-            elif self.waiting:
-                plan.waits = "memory"
-        else:
-            self._admit_waiting(plan, room)
-            decodes = 0
+        decodes, preempted = self._decode() if policy.mixes else (0, False)
+        room -= decodes
+        for one in self._prompts if policy.chunked_prefill else ():
+            if not room:
+                break
+            room -= self._take(plan, one, min(room, one.prefill - one.computed))
+        if not preempted:
+            self._admit_waiting(plan, room, seen_ns)
+        if not policy.mixes:
             if not plan.parts:
                 decodes, preempted = self._decode()
-                if preempted:
-                    plan.waits = "memory"
             elif self.waiting and plan.waits == "budget":
                 plan.waits = "prefill"
+        if preempted and self.waiting:
+            plan.waits = "memory"
         if not decodes and not plan.parts:
             return None
         chunks = tuple((count, one.computed + count) for one, count in plan.parts)
@@ -259,7 +263,7 @@ class Scheduler:
 
     @property
     def waits(self) -> str:
-        """Why requests wait during the iteration, of :data:`REASONS`; "": none does."""
+        """Reason for which requests wait during the iteration, of :data:`REASONS`; "": none does."""
         return self._now.waits if self._now is not None and self.waiting else ""
 
     def _decode(self) -> tuple[int, bool]:
@@ -276,12 +280,14 @@ class Scheduler:
             plan.parts.append((one, count))
         return count
 
-    def _admit_waiting(self, plan: _Plan, room: int) -> int:
+    def _admit_waiting(self, plan: _Plan, room: int, seen_ns: int | None) -> None:
         """Admit requests in their order, as long as there is room for them."""
         policy = self._policy
         while self.waiting:
             one = self.waiting[0]
-            if len(self.running) >= policy.max_batch:
+            if seen_ns is not None and one.arrived_ns > seen_ns:
+                plan.waits = "overlap"
+            elif len(self.running) >= policy.max_batch:
                 plan.waits = "batch"
             elif not self.has_room(one):
                 plan.waits = "memory"
@@ -293,7 +299,6 @@ class Scheduler:
                 room -= self._take(plan, one, count)
                 continue
             break
-        return room
 
     def gaps(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the times from a token to the next one of its request, in ns, and how often each occurs.

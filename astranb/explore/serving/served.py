@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from astranb.core.data_frames import frame
 from astranb.core.errors import InputError
 from astranb.core.files import write_frames
+from astranb.core.plural import plural
 from astranb.core.units import format_time
 from astranb.workload.serving import RequestTrace, ServingPolicy
 
@@ -120,6 +122,11 @@ class Served:
         return max(self.requests["end_ns"]) - min(self.requests["arrival_ns"])
 
     @property
+    def duration_s(self) -> float:
+        """:attr:`duration_ns` in seconds."""
+        return self.duration_ns / 1e9
+
+    @property
     def batches(self) -> int:
         """Batches that are computed at once: one for each stage of each instance."""
         return self.policy.copies * self.stages
@@ -132,12 +139,12 @@ class Served:
     @property
     def output_tokens_per_s(self) -> float:
         """Tokens that all instances give in a second."""
-        return self.output_tokens / (self.duration_ns / 1e9)
+        return self.output_tokens / self.duration_s
 
     @property
     def requests_per_s(self) -> float:
         """Requests that are answered in a second."""
-        return len(self.requests["end_ns"]) / (self.duration_ns / 1e9)
+        return len(self.requests["end_ns"]) / self.duration_s
 
     def per_request(self) -> dict[str, np.ndarray]:
         """Return the columns of :attr:`requests`, and what follows from them.
@@ -155,42 +162,53 @@ class Served:
         found["queue_ns"] = found["begin_ns"] - found["arrival_ns"]
         return found
 
-    def to_dataframe(self, what: str = "requests") -> pd.DataFrame:
+    def to_dataframe(self, what: str = "requests", *, time: str | None = None) -> pd.DataFrame:
         """Return a frame with a row for each request, each iteration, or each time between two tokens.
 
         Parameters
         ----------
         what : str
             ``requests``, ``iterations`` or ``gaps``.
+        time : str, optional
+            Unit of all times: ``ps``, ``ns`` (by default), ``us``, ``ms`` or ``s``.
 
         Raises
         ------
         InputError
-            It is something else.
-        """
-        import pandas as pd
+            It is something else, or no such unit.
 
+        Examples
+        --------
+        >>> import astranb as anb
+        >>> from astranb.workload import serving
+        >>> trace = serving.requests_of("closed:users=8,prompt=512,output=64,count=32")
+        >>> served = anb.explore.serve("llama3-8b", trace)
+        >>> bool(served.to_dataframe(time="s")["end_s"].max() == served.duration_s)
+        True
+        """
         if what == "requests":
-            return pd.DataFrame(self.per_request()).rename_axis("request")
+            return frame(self.per_request(), time).rename_axis("request")
         if what == "iterations":
-            return pd.DataFrame(self.iterations, columns=list(Iteration._fields)).rename_axis("iteration")
+            return frame([one._asdict() for one in self.iterations], time).rename_axis("iteration")
         if what == "gaps":
-            return pd.DataFrame(dict(zip(("gap_ns", "tokens"), self.gaps, strict=True)))
+            return frame(dict(zip(("gap_ns", "tokens"), self.gaps, strict=True)), time)
         raise InputError(f"no table {what[:40]!r}", where="serve", hint=f"take {', '.join(_TABLES)}")
 
     def write_frames(self, folder: str | Path) -> list[str]:
         """Write the frames as ``requests.csv``, ``iterations.csv`` and ``gaps.csv`` into a folder."""
-        return write_frames(folder, {name: self.to_dataframe(name) for name in _TABLES})
+        return write_frames({name: self.to_dataframe(name) for name in _TABLES}, folder)
 
     def percentiles(self, name: str) -> dict[str, float | None]:
         """Return the mean and percentiles 50, 90 and 99 of a column, as ``ttft_ns``; None: it has no values.
 
-        ``itl_ns``, the time between two tokens, counts each token; the columns of requests each request.
+        They are those of serving benchmarks (vLLM's benchmark_serving): ``ttft_ns``, ``tpot_ns`` (without the
+        first token) and ``latency_ns`` (E2E) count each request but those of the warm-up; ``itl_ns`` (ITL),
+        the time between two tokens, counts each token of all requests.
         """
         if name == "itl_ns":
             values, counts = self.gaps
         else:
-            column = self.per_request()[name].astype(float)
+            column = self.per_request()[name][self.trace.warmup :].astype(float)
             values = np.sort(column[~np.isnan(column)])
             counts = np.ones(len(values), np.int64)
         if not len(values):
@@ -253,6 +271,7 @@ class Served:
             "gpus": self.gpus,
             "instances": self.policy.copies,
             "stages": self.stages,
+            "engine": self.policy.engine or None,
             "requests": len(preempted),
             "prompt_tokens": self.trace.prompt_tokens,
             "output_tokens": self.output_tokens,
@@ -282,12 +301,13 @@ class Served:
         given = self.output_tokens_per_s
         count, copies = len(self.requests["end_ns"]), self.policy.copies
         split = f"{self.policy.prefill_instances} prefill and {self.policy.decode_instances} decode instances"
-        kind = split if self.policy.prefill_instances else f"{copies} instance{'s' * (copies > 1)}"
+        kind = split if self.policy.prefill_instances else plural(copies, "instance")
         kind += f" of {self.stages} stages" if self.stages > 1 else ""
         took = format_time(self.duration_ns * 1000)
+        by = f" by {self.policy.engine}" if self.policy.engine else ""
         rates = f"{self.requests_per_s:,.4g} requests/s, {given:,.0f} output tokens/s"
         lines = [
-            f"{self.model} on {self.gpus} x {self.gpu}, {kind}: {count:,} requests in {took}",
+            f"{self.model} on {self.gpus} x {self.gpu}{by}, {kind}: {plural(count, 'request')} in {took}",
             f"{rates}, {given / self.gpus:,.0f} per GPU",
         ]
         for name, title in _TITLES.items():
@@ -345,4 +365,5 @@ _ROOM: Final = {
     "memory": "take an fp8 cache, more GPUs for each instance, or more instances",
     "budget": "raise --token-budget, or add instances",
     "prefill": "try --chunked-prefill, or --disaggregate",
+    "overlap": "smaller iterations let them wait less (--token-budget)",
 }

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from astranb.core.document import DocumentNode
-from astranb.explore.options import takes_several
+from astranb.explore.runs import takes_several
 
 from .expressions import number_of
 

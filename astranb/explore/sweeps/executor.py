@@ -35,7 +35,7 @@ _DEATHS: Final = 3
 """Of how many workers a point is blamed."""
 _KILLED: Final = f"{_DEATHS} workers died while they ran it; is there too little memory?"
 _NO_NOTES: Final = {"runs": "", "deaths": {}}
-"""Which point of a batch runs, by its hash, and how many workers have died with each."""
+"""Hash of the running point of a batch, and the number of workers that have died at each point."""
 _BATCH_S: Final = 1
 """Aimed time of a batch in seconds: it is lost where the sweep is stopped."""
 _FETCH_S: Final = 5
@@ -300,18 +300,18 @@ def executor(
         from distributed.utils import LoopRunner, silence_logging_cmgr
     if scheduler is not None:
         try:
-            there = Client(scheduler, timeout=_CONNECT_S, set_as_default=False)
+            connected = Client(scheduler, timeout=_CONNECT_S, set_as_default=False)
         except (OSError, ValueError) as error:
             what = f"no Dask scheduler answers: {' '.join(str(error).split())[:120]}"
             hint = "start one with dask scheduler, and workers with dask worker"
             raise InputError(what, where=scheduler, hint=hint) from None
-        with silence_logging_cmgr(logging.CRITICAL), there:
+        with silence_logging_cmgr(logging.CRITICAL), connected:
             try:
-                there.wait_for_workers(1, timeout=_CONNECT_S)
+                connected.wait_for_workers(1, timeout=_CONNECT_S)
             except TimeoutError:
                 hint = "start some with dask worker"
                 raise InputError("the scheduler has no workers", where=scheduler, hint=hint) from None
-            yield _OnDask(there)
+            yield _OnDask(connected)
         return
     options = {
         "distributed.comm.timeouts.connect": "60s",

@@ -78,10 +78,10 @@ def sweep(
     Returns
     -------
     SweepResult
-        :meth:`~SweepResult.frame` has a row for each run: the axes, ``status``, ``time_ps``, ``algbw_Bps``,
-        ``busbw_Bps``, ``events``, ``proved`` and ``fault`` (of a program that is wrong: it runs all the same,
-        but is not among the best), ``error`` (of a run that could not end). :meth:`~SweepResult.figure` draws
-        time over size.
+        :meth:`~SweepResult.to_dataframe` has a row for each run: the axes, ``status``, ``time_ps``,
+        ``algbw_Bps``, ``busbw_Bps``, ``events``, ``proved`` and ``fault`` (of a program that is wrong: it
+        runs all the same, but is not among the best), ``error`` (of a run that could not end).
+        :meth:`~SweepResult.figure` draws time over size.
 
     Raises
     ------
@@ -106,7 +106,7 @@ def sweep(
     >>> found = anb.explore.sweep(
     ...     "switch:gpus=4", "broadcast", chain, sizes=["16 KiB"], params={"slices": [1, 2]}, channels=[1]
     ... )
-    >>> found.frame()[["size", "params.slices", "proved"]].values.tolist()
+    >>> found.to_dataframe()[["size", "params.slices", "proved"]].values.tolist()
     [['16 KiB', 1, True], ['16 KiB', 2, True]]
     """
     where = resolve(infra)
@@ -127,7 +127,9 @@ def sweep(
     if gpu is not None:
         run["gpu"] = str(gpu)
     axes: dict[str, Values] = {"size": _sizes(collective, sizes)}
-    axes |= {f"params.{name}": values for name, values in _checked(algorithm, params or {}).items()}
+    axes |= {
+        f"params.{name}": values for name, values in _checked(collective, algorithm, params or {}).items()
+    }
     axes |= {"channels": channels, "protocol": protocols}
     axes |= {f"gpu.{name}": values for name, values in _of_gpu(numbers).items()}
     spec = SweepSpec(
@@ -157,14 +159,16 @@ def _sizes(collective: str | Contract, sizes: Values | None) -> list[str]:
     return found
 
 
-def _checked(algorithm: Any, params: Mapping[str, Any]) -> dict[str, Values]:
-    """Return the values of each parameter; refuse names that the function does not have."""
+def _checked(collective: str | Contract, algorithm: Any, params: Mapping[str, Any]) -> dict[str, Values]:
+    """Return the values of each parameter; refuse names that neither the function nor a contract has."""
     known = parameters_of(algorithm) if callable(algorithm) else None
+    of_contract = () if isinstance(collective, str) else collective.parameters
+    names = [one.name for one in (*(known or ()), *of_contract)]
     found = {}
     for name, values in params.items():
-        if known is not None and name not in [one.name for one in known]:
+        if known is not None and name not in names:
             what = f"{algorithm_name(algorithm)} has no parameter {name!r}"
-            raise InputError(what, where="params", hint=near(name, [one.name for one in known]))
+            raise InputError(what, where="params", hint=near(name, names))
         found[name] = _several(values)
         if not found[name]:
             raise InputError(f"{name} has no values", where="params", hint="give at least one")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from astranb.explore.options import line_of, option_names
+from astranb.explore.runs import line_of, option_names
 
 from .points import PROVE, is_document_key, is_parameter, option_words
 
@@ -61,15 +61,15 @@ def command_of(words: Row) -> tuple[str, list[str]]:
 
     Examples
     --------
-    >>> command_of({"infra": "dgx-h100", "size": "1 MiB", "link[0].latency": "1 us"})
-    ("astranb run --infra=dgx-h100 '--size=1 MiB'", ['link[0].latency = 1 us'])
+    >>> command_of({"collective": "all_gather", "infra": "dgx-h100", "link[0].latency": "1 us"})
+    ('astranb run collective all_gather --infra=dgx-h100', ['link[0].latency = 1 us'])
     """
     known = option_names()
     options = option_words(words)
     typed = {name: value for name, value in options.items() if name in known and not is_document_key(name)}
     said = {PROVE, *typed, *filter(is_parameter, words)}
     rest = [f"{name} = {value}" for name, value in words.items() if name not in said]
-    return shlex.join(["astranb", "run", *line_of(typed, _written)]), rest
+    return shlex.join(line_of(typed, _written)), rest
 
 
 def _written(value: Any) -> str:

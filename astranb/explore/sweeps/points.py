@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 import re
@@ -21,14 +20,16 @@ import yaml
 from astranb.core.document import read_document
 from astranb.core.errors import AstranbError, InputError, near
 from astranb.core.version import __version__
-from astranb.explore.options import (
+from astranb.explore.runs import (
     FILE_WORDS,
-    NETWORK_OPTIONS,
+    NETWORK_FIELDS,
+    ModelRun,
+    RunSpec,
     Subject,
-    options_of,
     sharing_steps,
-    simulation_of,
+    spec_of,
     step_of,
+    subject_of,
 )
 
 from .expressions import number_of
@@ -58,7 +59,6 @@ FAILED: Final = "failed"
 Words = Mapping[str, Any]
 
 _PARAMETER: Final = "params."
-_OBJECTS: Final = ("infra", "collective", "algorithm")
 _STEP: Final = re.compile(r"[^.\[\]]+|\[\d+\]")
 
 
@@ -118,7 +118,7 @@ def description(words: Words) -> str:
     if words.get("fidelity") == ESTIMATE:
         return content_hash(words)
     try:
-        subject = subject_of(words)
+        subject = _subject(words)
     except AstranbError:
         return content_hash(words)
     made = {
@@ -131,7 +131,7 @@ def description(words: Words) -> str:
 
 def model_words(words: Words) -> str:
     """Return what decides the step of a model: runs that agree in it share the step."""
-    return repr([item for item in sorted(words.items()) if item[0].partition(".")[0] not in NETWORK_OPTIONS])
+    return repr([item for item in sorted(words.items()) if item[0].partition(".")[0] not in NETWORK_FIELDS])
 
 
 def _content(name: str, value: Any) -> Any:
@@ -180,7 +180,7 @@ def _program_hash() -> str:
     return digest.hexdigest()
 
 
-def subject_of(words: Words, *, record: bool = False) -> Subject:
+def _subject(words: Words, *, record: bool = False) -> Subject:
     """Make the simulation of a point, at its start but for its edits.
 
     Parameters
@@ -194,24 +194,18 @@ def subject_of(words: Words, *, record: bool = False) -> Subject:
     InputError
         The words do not fit together, or an input cannot be used.
     """
-    with _options(words) as args:
-        subject = simulation_of(args, record=record, inspected=record)
+    with _spec(words) as spec:
+        subject = subject_of(spec, record=record)
     for name, value in words.items():
         if _is_path(name) and not is_document_key(name) and not is_parameter(name):
             subject.sim.set(name, value)
     return subject
 
 
-def _is_object(value: Any) -> bool:
-    """Return whether a value is an object of this process: a function, a contract or an infrastructure."""
-    return value is not None and not isinstance(value, str)
-
-
 @contextmanager
-def _options(words: Words) -> Iterator[argparse.Namespace]:
-    """Yield the options of a point; their files with other values exist in this context."""
+def _spec(words: Words) -> Iterator[RunSpec]:
+    """Yield the specification of a point; its files with other values exist in this context."""
     options = option_words(words)
-    objects = {name: options.pop(name) for name in _OBJECTS if _is_object(options.get(name))}
     numbers: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
         for name, value in words.items():
@@ -219,16 +213,15 @@ def _options(words: Words) -> Iterator[argparse.Namespace]:
                 numbers[name.removeprefix("gpu.")] = number_of(value)
             elif is_document_key(name):
                 _change(options, name, value, Path(folder))
-        args = options_of({**options, **dict.fromkeys(objects, "an object")})
-        vars(args).update(objects)
         if numbers:
-            args.gpu = numbers if args.gpu is None else {"preset": args.gpu, **numbers}
-        yield args
+            preset = {} if options.get("gpu") is None else {"preset": options["gpu"]}
+            options["gpu"] = preset | numbers
+        yield spec_of(options)
 
 
 def simulation_of_words(words: Words) -> Simulation:
     """Make the simulation of a point for the workbench: at its start, or where its links have failed."""
-    subject = subject_of(words, record=True)
+    subject = _subject(words, record=True)
     subject.run(to_end=False)
     return subject.sim
 
@@ -292,7 +285,7 @@ def _figures(words: Words, row: dict[str, Any]) -> dict[str, Any]:
     """Run one point and return its figures; what is known before it runs is put in its row first."""
     if words.get("fidelity") == ESTIMATE:
         return _estimated(words)
-    subject = subject_of(words)
+    subject = _subject(words)
     if words.get(PROVE):
         row |= _proof(subject)
     subject.run()
@@ -332,7 +325,7 @@ def figures_of(subject: Subject) -> dict[str, Any]:
         if not subject.by_lines:
             from astranb.explore.plans import WAITS, account
 
-            figures = account(subject.sim, step, peak_flops=cluster.peak_flops, price=subject.args.price)
+            figures = account(subject.sim, step, peak_flops=cluster.peak_flops, price=subject.spec.price)
             waits = {f"exposed_{name}_ps": figures.exposed_ps.get(name, 0) for name in WAITS}
             found |= {**_scalars(figures.document()), **waits, "limit": figures.limit}
             found["exposed_ps"] = sum(figures.exposed_ps.values())
@@ -356,8 +349,9 @@ def _estimated(words: Words) -> dict[str, Any]:
             raise InputError(
                 f"{name} is changed in a simulation, which an estimate is not", where=name, hint=hint
             )
-    with _options({**words, "fidelity": "analytical"}) as args:
-        step, cluster = step_of(args)
+    with _spec({**words, "fidelity": "analytical"}) as spec:
+        assert isinstance(spec, ModelRun)  # noqa: S101 - it has a model
+        step, cluster = step_of(spec)
     if step.plan is None or step.times is None or step.plan[1].mode != "training":
         raise InputError(what, where="fidelity", hint=hint)
     model, job = step.plan

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from astranb.core.data_frames import frame
 from astranb.core.display import Displayed
 from astranb.core.errors import InputError
+from astranb.core.plural import plural
 from astranb.core.text_table import aligned
 from astranb.engine import FIDELITIES
 
@@ -63,11 +65,15 @@ class SweepResult(Displayed):
     stopped: bool = False
     stop_code: int = 0
 
-    def frame(self) -> pd.DataFrame:
-        """Return a row for each point: its axes, status, figures and objectives; units are in the names."""
-        import pandas as pd
+    def to_dataframe(self, *, time: str | None = None) -> pd.DataFrame:
+        """Return a row for each point: its axes, status, figures and objectives; units are in the names.
 
-        return pd.DataFrame(self.rows)
+        Parameters
+        ----------
+        time : str, optional
+            Unit of all times: ``ps`` (by default), ``ns``, ``us``, ``ms`` or ``s``.
+        """
+        return frame(self.rows, time)
 
     def fidelities(self) -> list[str]:
         """Return the fidelities of the points that may be best, the last stage first."""
@@ -238,7 +244,7 @@ class SweepResult(Displayed):
             raise InputError("no axis has several ascending numbers", where="figure", hint=hint)
         x = "size_bytes" if across.name == "size" else across.name
         columns = axis_columns(self.spec, [point.axes for point in self.points])
-        table = self.frame()
+        table = self.to_dataframe()
         # With every other axis at its only value, the lines need no names.
         others = [one for one in columns if one.name != across.name and len(one.labels) > 1]
         table["of"] = [
@@ -249,7 +255,9 @@ class SweepResult(Displayed):
         table[x] = [number_of(row.get(across.name)) for row in self.rows]
         done = table[(table["status"] == DONE) & self.comparable()]
         if done.empty:
-            raise InputError("no point has ended", where="figure", hint="see the column error of frame()")
+            raise InputError(
+                "no point has ended", where="figure", hint="see the column error of to_dataframe()"
+            )
         return latency_curve(done, by="of", x=x, dark=dark)
 
     def __str__(self) -> str:
@@ -298,7 +306,11 @@ class SweepResult(Displayed):
         for error, numbers in sorted(errors.items(), key=lambda item: -len(item[1])):
             more = f" and {len(numbers) - 1:,} more" if len(numbers) > 1 else ""
             lines.append(f"failed: point {numbers[0]}{more}: {error}")
-        left = [f"failed: {len(lines) - _MOST_REASONS:,} more reasons"] if len(lines) > _MOST_REASONS else []
+        left = (
+            [f"failed: {plural(len(lines) - _MOST_REASONS, 'more reason')}"]
+            if len(lines) > _MOST_REASONS
+            else []
+        )
         return lines[:_MOST_REASONS] + left + self._not_satisfied()
 
     def _not_satisfied(self) -> list[str]:
@@ -309,12 +321,16 @@ class SweepResult(Displayed):
             if row["status"] == INFEASIBLE
         ]
         counted = [(sum(not allowed(row, [one]) for row in rows), one.text) for one in self.spec.constraints]
-        return [f"infeasible: {count:,} points do not satisfy {text}" for count, text in counted if count]
+        return [
+            f"infeasible: {plural(count, 'point does', 'points do')} not satisfy {text}"
+            for count, text in counted
+            if count
+        ]
 
     def text(self, count: int = 10) -> str:
         """Write the best points, the Pareto front and how many failed."""
         counts = ", ".join(f"{number:,} {status}" for status, number in self.counts().items())
-        lines = [f"{self.spec.name}: {len(self.points):,} points: {counts}"]
+        lines = [f"{self.spec.name}: {plural(len(self.points), 'point')}: {counts}"]
         if self.stopped:
             fidelity, ended, total = self.progress()
             at = f" at {fidelity}" if fidelity else ""
@@ -328,9 +344,15 @@ class SweepResult(Displayed):
         front = self.pareto()
         if len(self.spec.objectives) > 1 and front:
             names = " and ".join(one.name for one in self.spec.objectives)
-            lines += ["", f"Pareto front of {names}: {len(front)} points", *self._table(front[:count])]
+            lines += [
+                "",
+                f"Pareto front of {names}: {plural(len(front), 'point')}",
+                *self._table(front[:count]),
+            ]
         if staged:
-            lines += [f"{len(self._ended(one)):,} more points ended at {one} only" for one in shown[1:]]
+            lines += [
+                f"{plural(len(self._ended(one)), 'more point')} ended at {one} only" for one in shown[1:]
+            ]
         lines += [stage_text(one) for one in self.stages]
         return "\n".join(lines + self.reasons())
 
@@ -349,7 +371,7 @@ class SweepResult(Displayed):
 
 def stage_text(stage: Mapping[str, Any]) -> str:
     """Describe the difference between a fidelity and the one before."""
-    found = [f"{stage['fidelity']} against {stage['before']}: {stage['points']:,} points"]
+    found = [f"{stage['fidelity']} against {stage['before']}: {plural(stage['points'], 'point')}"]
     if not math.isnan(stage["rank_correlation"]):
         found.append(f"rank correlation {stage['rank_correlation']:.2f}")
     if stage["points"]:

@@ -1,4 +1,4 @@
-"""Which points of the axes' product are run: all, random ones, or a Latin hypercube."""
+"""Choice of points of the axes' product: all, random ones, or a Latin hypercube."""
 
 from __future__ import annotations
 

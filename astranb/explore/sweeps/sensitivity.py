@@ -1,4 +1,4 @@
-"""Which axes of a sweep matter for a figure, from the points that it has."""
+"""Sensitivity of a figure to the axes of a sweep, from the points that it has."""
 
 from __future__ import annotations
 

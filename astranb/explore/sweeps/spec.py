@@ -12,7 +12,7 @@ from typing import Any, Final
 from astranb.core.document import DocumentNode, DocumentSource, read_document
 from astranb.core.errors import InputError, near
 from astranb.engine import FIDELITIES
-from astranb.explore.options import option_names
+from astranb.explore.runs import option_names
 
 from .axes import SweepAxis, read_axes
 from .expressions import Expression
@@ -57,7 +57,7 @@ class Objective:
 
 @dataclass(frozen=True)
 class SearchSpec:
-    """Which points are run: all of the grid, or ``count`` of it."""
+    """Choice of points to run: all of the grid, or ``count`` of it."""
 
     kind: str = "grid"
     count: int = 0

@@ -1,4 +1,4 @@
-"""Where a sweep's results are kept: Parquet files by content hash, each written whole."""
+"""Store of a sweep's results: Parquet files by content hash, each written whole."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class Sweep:
     ...     "axes": {"size": "1 MiB..4 MiB by x2", "algorithm": ["ring", "halvingDoubling"]},
     ... })
     >>> found = sweep.run(workers=0)
-    >>> found.frame()[["size", "algorithm", "status"]].shape
+    >>> found.to_dataframe()[["size", "algorithm", "status"]].shape
     (6, 3)
     >>> found.simulation(found.best()[0]).title
     'all_reduce/ring, 1 MiB'

@@ -114,12 +114,12 @@ class Condition:
 
     @cached_property
     def inputs(self) -> dict[tuple[int, int], int]:
-        """Where in the input of a rank a chunk is, by rank and chunk."""
+        """Position of a chunk in the input of a rank, by rank and chunk."""
         return _places(self.before)
 
     @cached_property
     def outputs(self) -> dict[tuple[int, int], int]:
-        """Where in the output of a rank a chunk must be."""
+        """Required position of a chunk in the output of a rank, by rank and chunk."""
         return _places(self.after)
 
     def require_met(self, network: RankNetwork) -> None:

@@ -260,8 +260,8 @@ class _ScheduleWriter:
 
     def _kept(self, rank: int) -> list[int]:
         """Return the slices that a rank has and needs."""
-        both = sorted({*self.condition.before.get(rank, ())} & {*self.condition.after.get(rank, ())})
-        return [chunk * self.slices + part for chunk in both for part in range(self.slices)]
+        shared = sorted({*self.condition.before.get(rank, ())} & {*self.condition.after.get(rank, ())})
+        return [chunk * self.slices + part for chunk in shared for part in range(self.slices)]
 
     def _step(self, block: Block, place: _Place, step: _BlockStep) -> None:
         rank, port = place

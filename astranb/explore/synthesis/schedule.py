@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from astranb.core.arrays import reduce_at
+from astranb.core.data_frames import frame
 from astranb.core.state import require_bytes
 
 from .condition import Condition
@@ -58,7 +59,7 @@ class Schedule:
 
     @property
     def time_ps(self) -> int:
-        """When the last slice has arrived."""
+        """Arrival time of the last slice."""
         return int(self.end_ps.max(initial=0))
 
     def expected_ps(self, protocol: str) -> int:
@@ -99,17 +100,16 @@ class Schedule:
         """The rank that gets each."""
         return self.network.target[self.edge]
 
-    def frame(self) -> pd.DataFrame:
+    def to_dataframe(self, *, time: str | None = None) -> pd.DataFrame:
         """Return one row for each transfer.
 
-        Its columns are ``start_ps``, ``end_ps``, ``source``, ``target``, ``chunk``, ``slice`` and ``adds``.
+        Its columns are ``start_ps``, ``end_ps``, ``source``, ``target``, ``chunk``, ``slice`` and ``adds``;
+        times are in the unit asked for, as ``"us"``.
         """
-        import pandas as pd
-
         chunk, part = np.divmod(self.chunk, self.slices)
         columns = {"start_ps": self.start_ps, "end_ps": self.end_ps, "source": self.source}
-        return pd.DataFrame(
-            {**columns, "target": self.target, "chunk": chunk, "slice": part, "adds": self.adds}
+        return frame(
+            {**columns, "target": self.target, "chunk": chunk, "slice": part, "adds": self.adds}, time
         )
 
 

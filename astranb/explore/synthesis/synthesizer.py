@@ -101,8 +101,8 @@ class Synthesis:
 
     @property
     def steps(self) -> pd.DataFrame:
-        """The schedule as a table, one row for each transfer: see :meth:`Schedule.frame`."""
-        return self.schedule.frame()
+        """The schedule as a table, one row for each transfer: see :meth:`Schedule.to_dataframe`."""
+        return self.schedule.to_dataframe()
 
     @cached_property
     def algorithm(self) -> SynthesizedAlgorithm:

@@ -153,8 +153,8 @@ def program_text(schedule: Schedule, slower: float) -> str:
         chunks = {"all_to_all": "p.ranks * p.ranks", "broadcast": "p.input_chunks"}.get(name, "p.ranks")
         text += _HELD.format(chunks=chunks, has=has, mine=mine)
         if name != "send_recv":
-            both = f"{' ' * 12}if {needs}:\n{' ' * 16}" if needs else " " * 12
-            text += both + _KEPT.format(mine=mine, there=there)
+            indent = f"{' ' * 12}if {needs}:\n{' ' * 16}" if needs else " " * 12
+            text += indent + _KEPT.format(mine=mine, there=there)
     if "copies" in sides:
         text += _TARGET.format(needs=needs, there=there) if needs else ""
         to = "target(b, chunk)" if needs else "p.output(b)[chunk]"

@@ -89,6 +89,8 @@ def _times_document(times: KernelTimes) -> dict[str, Any]:
         **({} if times.costs == "kernels" else {"costs": times.costs}),
         "sustained": times.sustained,
         "stream_k": times.stream_k,
+        **({"weights": times.weights} if times.weights else {}),
+        **({"power": times.power} if times.power < 1 else {}),
     }
 
 
@@ -213,6 +215,8 @@ def _times(given: DocumentNode) -> KernelTimes:
         launch=given.get("launch").text(),
         sustained=given.get("sustained").real(0, 10),
         stream_k=given.get("stream_k").truth(),
+        weights=given.get("weights", "").text(),
+        power=given.get("power", 1.0).real(0.01, 1),
         costs="kernels" if costs.value is None else costs.text(),
     )
 

@@ -242,7 +242,7 @@ def profile_of(step: ModelStep, source: str, memory_limit_bytes: int | None = No
     """Make the profile of a step that was made from a model's sizes."""
     if step.moved_bytes or (step.times is not None and step.times.expanded is not None):
         what = "a profile has no memory outside the GPUs"
-        raise InputError(what, where="memory", hint="leave --offload and the expanded memory out")
+        raise InputError(what, where="GPU memory", hint="leave --offload and the expanded memory out")
     if step.plan is not None and memory_limit_bytes is not None and step.times is not None:
         require_memory(*step.plan, memory_limit_bytes, step.times.gpu.name)
     return Profile(step, "model", source, _assumed(step))

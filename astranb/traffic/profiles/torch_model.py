@@ -166,7 +166,7 @@ def profile_torch(
     if memory_limit_bytes is not None and max(needs) > memory_limit_bytes:
         what = f"a rank of stage {needs.index(max(needs))} needs {max(needs) / 1e9:,.1f} GB of the "
         what += f"{memory_limit_bytes / 1e9:,.1f} GB of {times.gpu.name}"
-        raise InputError(what, where="memory", hint="divide it more; or --memory-limit none")
+        raise InputError(what, where="GPU memory", hint="divide it more; or --memory-limit none")
     assumptions = {
         "parallelism": plan_text(degrees),
         "durations": durations_text(times)
@@ -214,13 +214,13 @@ def _made(torch: Any, model: Any, inputs: Any, dtype: Any) -> tuple[Any, Any]:
         try:
             module = model()
         except Exception as error:  # whatever the user's function raises
-            raise InputError(f"{type(error).__name__}: {error}"[:300], where="model") from error
+            raise InputError(f"{type(error).__name__}: {error}"[:300], where="module") from error
         if isinstance(module, tuple) and len(module) == 2:
             module, own = module
             inputs = own if inputs is None else inputs
         if not isinstance(module, torch.nn.Module):
             what = f"a module is expected, or a module and its inputs, not {type(module).__name__}"
-            raise InputError(what, where="model", hint="return torch.nn.Module and a tuple of tensors")
+            raise InputError(what, where="module", hint="return torch.nn.Module and a tuple of tensors")
         if dtype is not None:
             _convert(torch, module, dtype)
     if inputs is None:
@@ -252,8 +252,8 @@ def _sizes(torch: Any, first: Any) -> tuple[int, int]:
     """Return the sequences of a microbatch, and their tokens; 1 where the inputs are no words."""
     if first.dim() == 0:
         raise InputError("the first input has no dimensions", where="inputs", hint="give a batch")
-    words = first.dim() == 2 and first.dtype in (torch.int64, torch.int32)
-    return int(first.shape[0]), int(first.shape[1]) if words else 1
+    token_ids = first.dim() == 2 and first.dtype in (torch.int64, torch.int32)
+    return int(first.shape[0]), int(first.shape[1]) if token_ids else 1
 
 
 class _Tracer:
@@ -352,7 +352,7 @@ class _Tracer:
         except InputError:
             raise
         except Exception as error:  # whatever the user's model raises
-            raise InputError(f"{type(error).__name__}: {error}"[:400], where="model") from error
+            raise InputError(f"{type(error).__name__}: {error}"[:400], where="module") from error
         finally:
             for one in module.parameters():
                 one.grad = None
@@ -362,7 +362,7 @@ class _Tracer:
             out = module(*args, **kwargs)
             ends = [one for one in self.leaves(out) if one.requires_grad]
             if not ends:
-                raise InputError("its result has no gradient", where="model", hint="train its parameters")
+                raise InputError("its result has no gradient", where="module", hint="train its parameters")
             self.recorder.finish(ends, self.rest.forward[-1])
             gradients = self._gradients(ends)
             self.rest.backward.append(RecordedPass())
@@ -542,7 +542,7 @@ class _Tracer:
         first = self._end("before", forward[0], backward[0], held[0], module)
         if not count:
             return ProfiledModel(first, (), ProfiledUnit("behind", (), ()))
-        _, out = next(both for both in self._profiles.values() if both[0] is self.units[-1].profile)
+        _, out = next(pair for pair in self._profiles.values() if pair[0] is self.units[-1].profile)
         received = sum(_bytes(one) for one in self.leaves(out) if one.requires_grad)
         behind = self._end("behind", forward[count], backward[count], held[count], module, received)
         return ProfiledModel(first, tuple(units), behind, tied)
@@ -572,8 +572,10 @@ class _Tracer:
         received: int = 0,
     ) -> ProfiledUnit:
         """Return what comes before all units, or behind them."""
-        there, back = (segments_of(one, self.measured) for one in (forward, backward))
-        return ProfiledUnit(name, there, back, parameters, received, _kept(forward, module))
+        forward_segments, backward_segments = (segments_of(one, self.measured) for one in (forward, backward))
+        return ProfiledUnit(
+            name, forward_segments, backward_segments, parameters, received, _kept(forward, module)
+        )
 
     def _placed(self, one: _Unit, front: RecordedPass, back: RecordedPass, parameters: int) -> ProfiledUnit:
         """Return a unit with what comes before it."""

@@ -364,8 +364,8 @@ class OperatorRecorder:
         if name == "convolution_backward":
             gradient, weight, groups = args[0].shape, args[2].shape, int(args[9])
             shape = gradient[0] * prod(gradient[2:]), weight[0] // groups, prod(weight[1:])
-            both = sum(map(bool, args[10][:2]))
-            return Product(*shape, groups * both, launches=both)
+            gradients = sum(map(bool, args[10][:2]))
+            return Product(*shape, groups * gradients, launches=gradients)
         return Stream(touched, back=0.0) if touched else None
 
     def _product(self, first: Any, second: Any) -> Product:

@@ -75,9 +75,9 @@ def profile_traces(
     Examples
     --------
     >>> import tempfile
-    >>> from astranb.workload.models import workload
+    >>> from astranb import models
     >>> prefix = Path(tempfile.mkdtemp()) / "small"
-    >>> _ = workload("gpt3-125m", Parallelism(data=2, tensor=4), gpu="h100-sxm").write(prefix)
+    >>> _ = models.workload("gpt3-125m", Parallelism(data=2, tensor=4), gpu="h100-sxm").write(prefix)
     >>> profile = profile_traces(prefix, {"data": 16})
     >>> profile.ranks, profile.assumptions["traced job"]
     (64, '8 ranks: data 2, tensor 4')

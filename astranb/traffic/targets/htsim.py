@@ -510,7 +510,7 @@ class _Reader:
                 f"trigger {number} is not described", first, f"write: trigger id {number} oneshot"
             )
         if trigger.begins and found < needed:
-            what = f"trigger {number} has {found} of {needed} activations, so that its flows never begin"
+            what = f"trigger {number} has {found} of {needed} activations, so its flows never begin"
             raise self.error(what, first, "name it as send_done_trigger of a flow")
         if trigger.kind == "multishot" and (found > 1 or len(trigger.begins) > 1):
             what = f"trigger {number} begins a flow for each activation, in the order of time"

@@ -127,7 +127,7 @@ def write_astrasim_ns3(
     flow = Path(f"{prefix}.flow.txt")
     made = _simulator_files(prefix, flow, topology, None, lost)
     others |= {**made, flow: b"0\n"} if made else {}
-    return Translation(tuple(write_chakra(graph, prefix, others)), graph.messages, tuple(lost))
+    return Translation(tuple(write_chakra(graph, prefix, others=others)), graph.messages, tuple(lost))
 
 
 def _simulator_files(

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from astranb.core.errors import InputError
 from astranb.core.file_formats import format_of, names_format, read_by_plugin
+from astranb.core.packed import readable
 from astranb.traffic.graph import MessageGraph
 from astranb.traffic.pattern import Pattern
 from astranb.traffic.store import read_pattern
@@ -34,12 +35,8 @@ def read_traffic(path: str | Path) -> Pattern | MessageGraph:
     """
     if table_exists(path):
         return read_tables(path)
-    where = str(path)
-    try:
-        with Path(path).open("rb") as file:
-            begin = file.read(4)
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror or error}", where=where) from None
+    with readable(path) as place, place.open("rb") as file:
+        begin = file.read(4)
     if begin == b"PAR1":
         return read_pattern(path)
     found = format_of(path)
@@ -51,4 +48,4 @@ def read_traffic(path: str | Path) -> Pattern | MessageGraph:
     if by_plugin is not None:
         return by_plugin
     hint = "give a pattern (Parquet), a GOAL schedule, a connection matrix of htsim, or tables of messages"
-    raise InputError("no traffic of a known format", where=where, hint=hint)
+    raise InputError("no traffic of a known format", where=str(path), hint=hint)

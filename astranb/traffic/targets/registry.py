@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from inspect import signature
 from pathlib import Path
 from typing import Any, Final
 
@@ -88,7 +89,13 @@ def translate(
         The target does not exist, or cannot express the graph, or the file cannot be written.
     """
     if target not in TARGETS:
-        raise InputError(f"unknown target {target!r}", where="--to", hint=near(target, TARGETS))
+        raise InputError(f"unknown target {target!r}", where="target", hint=near(target, TARGETS))
     write = TARGETS[target].write
+    taken = signature(write).parameters.values()
+    known = [one.name for one in taken if one.kind is one.KEYWORD_ONLY and one.name != "topology"]
+    for name in options:
+        if name not in known and not any(one.kind is one.VAR_KEYWORD for one in taken):
+            hint = near(name, known) if known else "it has none"
+            raise InputError(f"{target} has no option {name[:40]!r}", where="options", hint=hint)
     with TARGETS.running(target):
         return write(graph, Path(path), topology=topology, **options)

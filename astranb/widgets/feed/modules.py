@@ -92,9 +92,9 @@ class ModuleAnswers:
         columns = _columns(self.tree, draw_module(self.tree, module), labels)
         return {"module": module, "labels": labels.texts}, pack("module", **columns)
 
-    def search(self, words: str) -> dict[str, Any]:
+    def search(self, text: str) -> dict[str, Any]:
         """Nodes and modules whose names hold every word, or the node with that number; the best first."""
-        wanted = words.lower().split()
+        wanted = text.lower().split()
         tree, nodes = self.tree, self.tree.nodes
         if self._words is None:
             self._words = [name.lower() for name in nodes.names.values]
@@ -257,11 +257,11 @@ def attributes_message(trace: Trace) -> Message:
         ("duration_us", trace.duration_us),
     ):
         some = distinct(column)
-        words = [
+        labels = [
             NodeType(one).name if name == "type" and one in _TYPES else str(one) for one in some.tolist()
         ]
-        words = ["" if name != "type" and one == "0" else one for one in words]
-        add(name, words, np.searchsorted(some, column))
+        labels = ["" if name != "type" and one == "0" else one for one in labels]
+        add(name, labels, np.searchsorted(some, column))
     for name in trace.attribute_names:
         values = trace.values(name).map(lambda one: _value(one.value))
         add(name, values.values, values.index)

@@ -7,6 +7,7 @@ from typing import Any
 
 from astranb.chakra import RecordedTracks
 from astranb.core.errors import InputError
+from astranb.core.plural import plural
 
 from .feed import VERSION, Feed
 from .messages import Message
@@ -51,7 +52,7 @@ class TraceFeed(Feed):
     def counts(self) -> str:
         """Number of spans of how many ranks."""
         spans, ranks = len(self.tracks), len(self.tracks.traces)
-        return f"{spans:,} span{'s' * (spans != 1)} of {ranks:,} rank{'s' * (ranks != 1)}"
+        return f"{plural(spans, 'span')} of {plural(ranks, 'rank')}"
 
     def mark(self) -> None:
         """Time does not move."""

@@ -21,7 +21,7 @@ NOW: Options = {"at_ps": None}
 
 @dataclass(frozen=True)
 class Panel:
-    """Where the view of a plug-in is in the workbench. Of built-in views ``static/panels.js`` says it.
+    """Place of a plug-in's view in the workbench; ``static/panels.js`` has those of built-in views.
 
     Attributes
     ----------

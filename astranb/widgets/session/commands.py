@@ -34,7 +34,7 @@ def count_of(options: dict[str, Any]) -> int:
 
 
 def when_of(options: dict[str, Any]) -> int:
-    """When, from a message: ps, or text with a unit."""
+    """Read a time from a message: ps, or text with a unit."""
     when = options.get("when", 0)
     return time_ps(int(when) if isinstance(when, float) else when, where="time")
 
@@ -61,7 +61,7 @@ def _text(options: dict[str, Any], name: str) -> str:
 
 
 def _number(options: dict[str, Any], count: int, what: str) -> int:
-    """Which one of a list, from a message."""
+    """Read an index into a list from a message."""
     number = options.get("number")
     if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < count:
         raise InputError(f"unknown {what} {number!r}", where=what, hint=f"there are {count}")

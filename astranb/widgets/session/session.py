@@ -399,6 +399,52 @@ class Session(Owner):
         self.show("running" if fast else "playing")
         self._task = self._loop.create_task(self._run(until_ps, unit, count))
 
+    async def carry_out(self, slices: Iterator[Stop]) -> Stop | None:
+        """Move time for somebody else, slice by slice: views follow as in fast-forward, and Pause ends it.
+
+        Parameters
+        ----------
+        slices : iterator of Stop
+            Each step moves the simulation for some ms.
+
+        Returns
+        -------
+        Stop or None
+            The last one.
+
+        Raises
+        ------
+        AstranbError
+            What a step came to; the views show it, too.
+        """
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
+        self._halt()
+        self.playing = self.fast = self.bounded = True
+        self.progress.start()
+        self.show("running")
+        stop: Stop | None = None
+        try:
+            while self.playing:
+                with self.silently():
+                    following = next(slices, None)
+                if following is None:
+                    break
+                stop = following
+                if perf_counter() - self._published_s >= _FAST_PUBLISH_S:
+                    self.publish()
+                for _ in range(_ROUNDS):
+                    await asyncio.sleep(0)
+        except AstranbError as error:
+            self.show(str(error), failed=True)
+            raise
+        finally:
+            paused, self.playing = not self.playing, False
+        if not paused:  # Pause has said why
+            self.show("ready" if stop is None else stop.text)
+        return stop
+
     async def _run(self, last_ps: int, unit: str, count: int) -> None:
         """Alternate slices with whatever else the kernel has to do."""
         sim = self.sim

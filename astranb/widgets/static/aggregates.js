@@ -3,7 +3,7 @@
 // links as a list, and how utilisation is distributed.
 
 import { createAsker, momentOf } from "./asker.js";
-import { formatCount, formatShare } from "./format.js";
+import { formatShare, plural } from "./format.js";
 import { createMoment } from "./moment.js";
 import { inkOn, make, makeHint, makeLink } from "./theme.js";
 
@@ -42,7 +42,7 @@ export function createAggregates(store, theme) {
         const most = Math.max(...histogram);
         const bars = histogram.map((count, k) =>
           make("i", {
-            title: `${formatCount(count)} links of ${formatShare(k / histogram.length)} to ${formatShare((k + 1) / histogram.length)}`,
+            title: `${plural(count, "link")} of ${formatShare(k / histogram.length)} to ${formatShare((k + 1) / histogram.length)}`,
             style: `height: ${count ? Math.max(8, (100 * count) / most) : 0}%`,
           }),
         );
@@ -51,7 +51,7 @@ export function createAggregates(store, theme) {
         return make(
           "div", { class: "anb-group" },
           make("b", { text: title }),
-          make("span", { class: "anb-hint", text: `${formatCount(links)} links` }),
+          make("span", { class: "anb-hint", text: plural(links, "link") }),
           make("div", { class: "anb-histogram", role: "img", "aria-label": `histogram of ${title}` }, ...bars),
           make("span", { text: `median ${at(50)} · 90% below ${at(90)} · most ${at(100)}` }),
         );

@@ -2,7 +2,7 @@
 // The addresses of a buffer: a row a chunk; which lines have arrived, from whom, and whether they are final.
 
 import { createAsker, momentOf } from "./asker.js";
-import { formatCount } from "./format.js";
+import { formatCount, plural } from "./format.js";
 import { createMoment } from "./moment.js";
 import { RANK_COLOURS, fit, make, makeBarKey, makeKey, makeOptions } from "./theme.js";
 import { createTip } from "./tip.js";
@@ -54,8 +54,8 @@ export function createBuffer(store, theme) {
     if (read === reply) return;
     read = reply;
     for (const option of buffer.options) option.disabled = !reply.used.includes(option.value);
-    const fold = reply.fold > 1 ? `, ${reply.fold} lines a cell` : "";
-    words.textContent = `${formatCount(reply.arrived_lines)} of ${formatCount(reply.lines)} lines have arrived, ${formatCount(reply.final)} are final${fold}${reply.by_line ? "" : " (counted by slice)"}`;
+    const fold = reply.fold > 1 ? `, ${plural(reply.fold, "line")} a cell` : "";
+    words.textContent = `${formatCount(reply.arrived_lines)} of ${plural(reply.lines, "line")} arrived, ${formatCount(reply.final)} final${fold}${reply.by_line ? "" : " (counted by slice)"}`;
     drawLegend(reply.arrays.source);
   }
 
@@ -65,7 +65,7 @@ export function createBuffer(store, theme) {
     const swatch = (kind, text) => makeKey(make("i", { class: `anb-cell anb-cell-${kind}` }), text);
     const there = [...new Set(source)].filter((one) => one !== NOBODY).sort((a, b) => a - b);
     const named = there.slice(0, 16).map((one) => makeBarKey(RANK_COLOURS[one % RANK_COLOURS.length], `GPU${one}`, 10));
-    if (there.length > 16) named.push(make("span", { text: `… ${there.length} GPUs` }));
+    if (there.length > 16) named.push(make("span", { text: `… ${plural(there.length, "GPU")}` }));
     legend.replaceChildren(swatch("none", "not arrived"), swatch("partial", "partial"), swatch("final", "final"), make("span", { text: "from:" }), ...named);
   }
 

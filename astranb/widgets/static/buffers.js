@@ -2,7 +2,7 @@
 // The fullest buffers and the longest queues at the cursor: a click selects one.
 
 import { createAsker, momentOf } from "./asker.js";
-import { formatCount } from "./format.js";
+import { plural } from "./format.js";
 import { createMoment } from "./moment.js";
 import { make, makeLink, makeRow, refill, settle } from "./theme.js";
 
@@ -25,8 +25,8 @@ export function createBuffers(store) {
   }
   /** @param {Answer<"buffers">} answer */
   function show({ rows, heads, all, finite }) {
-    const things = finite ? "buffers hold something or have a queue" : "queues";
-    settle(words, all ? `${formatCount(all)} ${things}, ${finite ? "fullest" : "longest"} first${rows.length < all ? `: the first ${rows.length}` : ""}` : "nothing waits anywhere");
+    const found = finite ? plural(all, "buffer holds something or has a queue", "buffers hold something or have a queue") : plural(all, "queue");
+    settle(words, all ? `${found}, ${finite ? "fullest" : "longest"} first${rows.length < all ? `: the first ${rows.length}` : ""}` : "nothing waits anywhere");
     const texts = rows.map(([, share, held, waiting]) => [[share < 0 ? "" : `${Math.round(100 * share)}%`, held].filter(Boolean).join(" · "), waiting]);
     const used = [0, 1].filter((column) => texts.some((line) => line[column]));
     head.replaceChildren(...(rows.length ? [heads[0], ...used.map((column) => heads[column + 1])] : []).map((text) => make("th", { scope: "col", text })));

@@ -1,6 +1,7 @@
 // @ts-check
 // A heat map: an objective by two axes, over all values of the others.
 
+import { plural } from "./format.js";
 import { CHOSEN } from "./front.js";
 import { createPicker, createPicture } from "./plot.js";
 import { formatFigure } from "./points.js";
@@ -98,7 +99,7 @@ export function createCells(points, theme) {
     ramp.style.setProperty("--anb-ramp", [1, 0.75, 0.5, 0.25, 0].map(theme.rampText).join(","));
     const others = message.axes.filter(({ labels }, k) => labels.length > 1 && k !== x.value && k !== y.value).map((one) => one.name);
     about.textContent = others.length
-      ? `${HOW[how.value]} ${name} of up to ${most} point${most > 1 ? "s" : ""} a cell, over ${others.join(", ")} · hatched: no point that ended`
+      ? `${HOW[how.value]} ${name} of up to ${plural(most, "point")} a cell, over ${others.join(", ")} · hatched: no point that ended`
       : `${name} · hatched: no point that ended`;
   }
   /**
@@ -167,7 +168,7 @@ export function createCells(points, theme) {
     return [
       `${one.name}: ${one.labels[arrays.cell_x[k]]}`, `${other.name}: ${other.labels[arrays.cell_y[k]]}`,
       `best ${name}: ${formatFigure(unit, arrays.cell_best[k])} (point ${arrays.cell_point[k]})`,
-      ...(count > 1 ? [`mean of ${count} points: ${formatFigure(unit, arrays.cell_mean[k])}`] : []),
+      ...(count > 1 ? [`mean of ${plural(count, "point")}: ${formatFigure(unit, arrays.cell_mean[k])}`] : []),
     ].join("\n");
   }
   /** @param {Spot} at */

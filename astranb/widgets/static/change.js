@@ -156,7 +156,7 @@ export function createChange(store) {
       shape = next;
       const focused = held && object.contains(document.activeElement) ? document.activeElement?.getAttribute("name") : null;
       const hint = store.selection ? "this object has no parameters that can be changed" : store.engine === "operations"
-        ? "Select a rank, a dimension or (with congestion) a link to change it: rank[3], dim[0], link[7]."
+        ? "Select a rank, a dimension or (with congestion) a link to change it: rank[3], dim[0], A->B."
         : "Select a link or a GPU to change it.";
       title.textContent = answer.title || "No object";
       const rows = answer.object.filter(({ path }) => !path.endsWith(".up")).flatMap((one) => (one.path.endsWith(".bandwidth") ? [objectRow(one), makeHint(`${one.meaning}.`)] : [objectRow(one)]));

@@ -2,6 +2,7 @@
 // Who has summed whom: ranks by chunks, a tick for each rank whose contribution is in a chunk.
 
 import { createAsker, momentOf } from "./asker.js";
+import { formatCount, plural } from "./format.js";
 import { createMoment } from "./moment.js";
 import { fit, make, makeKey, makeRow, settle } from "./theme.js";
 import { createTip } from "./tip.js";
@@ -96,7 +97,7 @@ export function createChunks(store, theme) {
     const keys = words.map(([kind, text]) => makeKey(make("i", { class: kind }), text));
     if (!single) {
       const ramp = [0.02, 0.25, 0.5, 0.75, 1].map((v) => theme.rampText(v)).join(", ");
-      keys.unshift(make("span", { class: "anb-key" }, "0", make("i", { class: "anb-ramp", style: `--anb-ramp: ${ramp}` }), `${data.ranks} ranks in it`));
+      keys.unshift(make("span", { class: "anb-key" }, "0", make("i", { class: "anb-ramp", style: `--anb-ramp: ${ramp}` }), `${plural(data.ranks, "rank")} in it`));
     }
     legend.replaceChildren(...keys);
   }
@@ -124,7 +125,7 @@ export function createChunks(store, theme) {
     heads(context, data, wide, tall);
     for (let k = 0; k < data.cells; k++) cell(context, data, k, wide, tall);
     const wrong = data.arrays.twice.filter((n) => n > 0).length;
-    const words = `${data.final} of ${data.promised_cells} chunks final${wrong ? `, ${wrong} wrong` : ""}`;
+    const words = `${formatCount(data.final)} of ${plural(data.promised_cells, "chunk")} final${wrong ? `, ${wrong} wrong` : ""}`;
     settle(summary, words);
     tip.write();
     writeTable(data);
@@ -227,7 +228,7 @@ export function createChunks(store, theme) {
       lines.set(rank, line);
     }
     body.replaceChildren(...lines.values());
-    if (data.cells > most) body.append(make("tr", {}, make("td", { text: `and ${data.cells - most} more chunks` })));
+    if (data.cells > most) body.append(make("tr", {}, make("td", { text: `and ${plural(data.cells - most, "more chunk")}` })));
   }
 
   /** @param {Spot} event */

@@ -2,7 +2,7 @@
 // One GPU from within: a tile for each SM, strips for L2 slices and HBM channels.
 
 import { createAsker, momentOf } from "./asker.js";
-import { formatTime } from "./format.js";
+import { formatTime, plural } from "./format.js";
 import { TRACK_COLOURS, fit, make, makeKey } from "./theme.js";
 import { createTip } from "./tip.js";
 
@@ -70,7 +70,7 @@ export function createDevice(store, theme) {
       context.fillText(failed, 10, 20, size[0] - 20);
     }
     if (!now || now.rank !== store.device) return;
-    canvas.setAttribute("aria-label", `${now.name}: ${now.sms} SMs at ${formatTime(now.at_ps, 3)}`);
+    canvas.setAttribute("aria-label", `${now.name}: ${plural(now.sms, "SM")} at ${formatTime(now.at_ps, 3)}`);
     context.fillStyle = theme.ink;
     context.textAlign = "left";
     context.textBaseline = "middle";
@@ -81,8 +81,8 @@ export function createDevice(store, theme) {
     context.fillText(`${now.name} · ${now.preset} · at ${formatTime(now.at_ps, 4)} · SMs: ${words}`, 10, 13, size[0] - 20);
     const strips = 84;
     grid(context, now, 10, TOP, size[0] - 20, Math.max(40, size[1] - TOP - strips - 8));
-    strip(context, "L2 slices", arrays.l2, arrays.l2_queue, size[1] - strips, 30);
-    strip(context, "HBM channels", arrays.hbm, arrays.hbm_queue, size[1] - strips + 42, 30);
+    strip(context, "L2 slice", arrays.l2, arrays.l2_queue, size[1] - strips, 30);
+    strip(context, "HBM channel", arrays.hbm, arrays.hbm_queue, size[1] - strips + 42, 30);
     tip.write();
   }
 
@@ -102,7 +102,7 @@ export function createDevice(store, theme) {
       context.lineWidth = picked ? 3 : 1;
       context.strokeRect(tile.x + 0.5, tile.y + 0.5, tile.w - 1, tile.h - 1);
       if (tile.w > 20 && tile.h > 13) label(context, tile, String(sm), name);
-      const words = `sm ${sm}: ${STATE[name].words} · ${device.arrays.blocks[sm]} blocks on it · ${device.arrays.requests[sm]} of ${device.slots} requests under way`;
+      const words = `sm ${sm}: ${STATE[name].words} · ${plural(device.arrays.blocks[sm], "block")} on it · ${device.arrays.requests[sm]} of ${plural(device.slots, "request")} under way`;
       tiles.push({ ...tile, path, words });
     }
   }
@@ -163,7 +163,7 @@ export function createDevice(store, theme) {
     context.font = `11px ${theme.font}`;
     context.textAlign = "left";
     context.textBaseline = "middle";
-    const words = `${busy.length} ${title}: ${(100 * mean).toFixed(1)}% busy so far on average, longest queue ${formatTime(longest, 3)}`;
+    const words = `${plural(busy.length, title)}: ${(100 * mean).toFixed(1)}% busy so far on average, longest queue ${formatTime(longest, 3)}`;
     context.fillText(words, 10, top + 5, size[0] - 20);
     const width = (size[0] - 20) / Math.max(1, busy.length);
     busy.forEach((part, k) => {

@@ -1,7 +1,7 @@
 // @ts-check
 // What differs between two runs: a table of texts, with a bar for how large each difference is.
 
-import { formatCount } from "./format.js";
+import { plural } from "./format.js";
 import { make, makeHint, makeOptions, settle } from "./theme.js";
 
 /** @import { Difference } from "./types" */
@@ -39,7 +39,7 @@ export function createDifference() {
         );
       }),
     );
-    more.textContent = table.left_out ? `and ${formatCount(table.left_out)} more rows with smaller differences` : "";
+    more.textContent = table.left_out ? `and ${plural(table.left_out, "more row with a smaller difference", "more rows with smaller differences")}` : "";
   }
   return {
     element,

@@ -1,6 +1,7 @@
 // @ts-check
 // A program's text with line numbers, its problems at their lines, and the buttons that simulate it or make one.
 
+import { plural } from "./format.js";
 import { watchKernel } from "./heartbeat.js";
 import { createSchedule } from "./schedule.js";
 import { make, makeButton, makeLink, makeOptions } from "./theme.js";
@@ -173,8 +174,8 @@ function render({ model, el }) {
     problems = message.problems;
     good = message.good;
     const errors = problems.filter((problem) => problem.severity === "error").length;
-    const ranks = `for ${message.ranks} ranks`;
-    const words = errors ? `${errors} error${errors > 1 ? "s" : ""} ${ranks}` : `correct ${ranks}: no deadlock, no race, the right result`;
+    const ranks = `for ${plural(message.ranks, "rank")}`;
+    const words = errors ? `${plural(errors, "error")} ${ranks}` : `correct ${ranks}: no deadlock, no race, the right result`;
     status.textContent = message.error ? message.error : `${words} (${message.ms} ms)`;
     status.classList.toggle("anb-failed", Boolean(message.error));
     root.dataset.seq = String(message.seq);

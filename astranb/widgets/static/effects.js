@@ -2,7 +2,7 @@
 // Sensitivity: how much of an objective's variation each axis of a sweep explains.
 
 import { createPicker } from "./plot.js";
-import { formatCount, formatShare } from "./format.js";
+import { formatShare, plural } from "./format.js";
 import { make, makeHint, makeRow } from "./theme.js";
 
 /** @import { Points } from "./points.js" */
@@ -30,7 +30,7 @@ export function createEffects(points) {
     const found = all[goal.value];
     if (!found) return;
     about.textContent = found.rows.length
-      ? `${formatCount(found.points)} points${found.coarse ? ": few, so that figures are coarse" : ""}`
+      ? `${plural(found.points, "point")}${found.coarse ? ": few, so that figures are coarse" : ""}`
       : "no axis has several values with points that ended";
     body.replaceChildren(...found.rows.map(({ axis, share, distance, chance, least, most }) => {
       const words = distance === null ? "–" : `${distance.toFixed(2)} (by chance ${(chance ?? 0).toFixed(2)})`;

@@ -3,7 +3,7 @@
 // path.js draws the critical path over the topology and the timelines.
 
 import { createAsker, momentOf } from "./asker.js";
-import { formatCount, formatTime } from "./format.js";
+import { formatTime, plural } from "./format.js";
 import { createMoment } from "./moment.js";
 import { causeColour } from "./path.js";
 import { make, makeButton, makeHint, makeLink, settle } from "./theme.js";
@@ -63,7 +63,7 @@ export function createExplain(store) {
   function showWhy({ steps, now_ps: now, path: about }) {
     const items = steps.map(({ text, path: to, since_ps: since }) => {
       const item = make("li", {}, link(text, to));
-      if (since >= 0) item.append(make("span", { class: "anb-hint", text: ` for ${formatTime(Math.max(0, now - since), 3)}` }));
+      if (since >= 0 && now > since) item.append(make("span", { class: "anb-hint", text: ` for ${formatTime(now - since, 3)}` }));
       return item;
     });
     const title = store.selection ? about : `${about} (waits longest)`;
@@ -103,7 +103,7 @@ export function createExplain(store) {
       if (!found || gone) return;
       store.path = { ...found.arrays, names: found.names };
       find.textContent = "Hide critical path";
-      words.textContent = `${formatCount(found.segments)} segments, ${formatTime(found.time_ps, 4)}`;
+      words.textContent = `${plural(found.segments, "segment")}, ${formatTime(found.time_ps, 4)}`;
       path.replaceChildren(...showPath(found));
       element.scrollTop = find.offsetTop - element.offsetTop - 4;
       store.emit("change");

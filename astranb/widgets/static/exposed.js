@@ -2,7 +2,7 @@
 // How each rank's time divides, those with most exposed communication first; and how busy dimensions are.
 
 import { createAsker, momentOf } from "./asker.js";
-import { formatCount } from "./format.js";
+import { formatCount, plural } from "./format.js";
 import { createMoment } from "./moment.js";
 import { make, makeLink, makeRow, settle } from "./theme.js";
 
@@ -27,7 +27,7 @@ export function createExposed(store) {
 
   /** @param {Answer<"ranks">} answer */
   function lay({ what, heads, rows, all, dimensions }) {
-    settle(words, `${formatCount(all)} ${what} so far, most exposed communication first${rows.length < all ? `: the first ${formatCount(rows.length)}` : ""}`);
+    settle(words, `${plural(all, what)} so far, most exposed communication first${rows.length < all ? `: the first ${formatCount(rows.length)}` : ""}`);
     head.replaceChildren(...heads.map((text) => make("th", { scope: "col", text })));
     body.replaceChildren(
       ...rows.map(([path, ...cells]) => {

@@ -2,7 +2,7 @@
 // The recorded messages up to the cursor: a click moves the cursor to one and selects its operation or its link.
 
 import { createAsker, momentOf } from "./asker.js";
-import { formatBytes, formatCount, formatTime } from "./format.js";
+import { formatBytes, formatCount, formatTime, plural } from "./format.js";
 import { createMoment } from "./moment.js";
 import { make, makeLink, makeRow, refill, settle } from "./theme.js";
 
@@ -50,7 +50,7 @@ export function createFlows(store) {
   /** @param {Answer<"flows">} answer */
   function show({ absent, heads, rows, all, shown, bytes, dropped, oldest_ps }) {
     const first = rows.length < shown ? `, the first ${formatCount(rows.length)} in this order` : "";
-    settle(words, absent || `${formatCount(shown)} of ${formatCount(all)} recorded messages, ${formatBytes(bytes)}${first}`);
+    settle(words, absent || `${formatCount(shown)} of ${plural(all, "recorded message")}, ${formatBytes(bytes)}${first}`);
     settle(lost, dropped ? `Messages before ${formatTime(oldest_ps, 3)} are no longer recorded.` : "");
     head.replaceChildren(...(absent ? [] : heads).map(([name, heading]) => title(name, heading)));
     refill(body, ...rows.map(([path, link, start, ends, ...cells]) => {

@@ -16,6 +16,9 @@ const COUNTS = new Intl.NumberFormat("en-US"); // made once: toLocaleString make
 /** A whole number with separators for thousands. @param {number} n */
 export const formatCount = (n) => COUNTS.format(n);
 
+/** A count with its noun, as `core/plural.py`. @param {number} count @param {string} noun @param {string} [several] its plural, if not with an "s" */
+export const plural = (count, noun, several = `${noun}s`) => `${formatCount(count)} ${count === 1 ? noun : several}`;
+
 /** A fraction as a percentage, small ones with a decimal. @param {number} part */
 export const formatShare = (part) => `${(100 * part).toFixed(part < 0.1 ? 1 : 0)}%`;
 

@@ -1,7 +1,7 @@
 // @ts-check
 // Two figures of all points; of two objectives the Pareto front.
 
-import { formatCount } from "./format.js";
+import { formatCount, plural } from "./format.js";
 import { DONE, INFEASIBLE, describe, titleOf } from "./points.js";
 import { createScale, shortened } from "./scales.js";
 import { createPicker, createPicture } from "./plot.js";
@@ -96,9 +96,9 @@ export function createFront(points, theme) {
     if (at) ring(context, at[0], at[1]);
     const infeasible = points.message?.counts.infeasible;
     about.textContent = front
-      ? `on the line: the ${formatCount(front.size)} of ${formatCount(points.message?.counts.done ?? 0)} points that no other beats in both`
+      ? `on the line: the ${formatCount(front.size)} of ${plural(points.message?.counts.done ?? 0, "point")} that no other beats in both`
       : points.dimensions.filter(({ goal }) => goal).length > 1 ? "no front: choose two objectives of the sweep" : "no front: the sweep has one objective";
-    if (infeasible) about.textContent += ` · × ${infeasible} do not satisfy a constraint`;
+    if (infeasible) about.textContent += ` · × ${plural(infeasible, "does not satisfy a constraint", "do not satisfy a constraint")}`;
   }
   /** Points of one name beside each other. @param {number} band @param {number} k */
   const spread = (band, k) => (band ? (((k * 0.618) % 1) - 0.5) * Math.min(band * 0.5, 24) : 0);

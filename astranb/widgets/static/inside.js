@@ -3,7 +3,7 @@
 
 import { createAsker, momentOf } from "./asker.js";
 import { STATE, drawShare } from "./device.js";
-import { formatShare, formatTime } from "./format.js";
+import { formatCount, formatShare, formatTime, plural } from "./format.js";
 import { makeBarKey } from "./theme.js";
 
 /** @import { Box, Context, SmState, Store, Theme, Tile } from "./types" */
@@ -184,7 +184,7 @@ export function createInside(store, theme) {
     } else parts.push("activity not known");
     if (share.length) {
       const there = total(share) / 255 / share.length;
-      parts.push(`${total(final)} of ${share.length} chunks final, ${formatShare(there)} of the contributions there`);
+      parts.push(`${formatCount(total(final))} of ${plural(share.length, "chunk")} final, ${formatShare(there)} of the contributions there`);
     }
     return parts;
   }

@@ -3,7 +3,7 @@
 // critical path, up to the cursor.
 
 import { createAsker, momentOf } from "./asker.js";
-import { formatCount, formatShare, formatTime } from "./format.js";
+import { formatCount, formatShare, formatTime, plural } from "./format.js";
 import { LIMIT_COLOUR, make, makeBarKey, makeLink, refill, settle, timeColour } from "./theme.js";
 
 /** @import { Answer, LineTime, Store } from "./types" */
@@ -109,7 +109,7 @@ export function createLineTimes(store, cells, reveal) {
     const search = makeLink("find the critical path", () => {
       searching = true;
       want();
-    }, { title: `replays ${formatCount(about.events)} events` });
+    }, { title: `replays ${plural(about.events, "event")}` });
     const outside = formatShare(about.outside.block_ps / Math.max(1, about.block_ps));
     legend.title = [
       "Beside each line: above, the time of all thread blocks at it, by what they did; below, its part of the critical path.",

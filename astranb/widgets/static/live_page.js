@@ -182,7 +182,7 @@ export async function openPage(host, text) {
   function starting() {
     if (state !== "starting") return;
     const presses = held.filter(({ type }) => type !== "ask").length;
-    const kept = presses ? `; ${presses === 1 ? "one press is" : `${presses} presses are`} kept` : "";
+    const kept = presses ? `; presses kept: ${presses}` : "";
     say(`Python starts in this page${stage && `: ${stage}`}${kept}`);
   }
   /** @param {number} bytes */

@@ -2,7 +2,7 @@
 // A graph by module: boxes that open and close, what waits for what between them, a search, what is known of one.
 
 import { createFinder } from "./finder.js";
-import { formatBytes, formatCount, formatShare, formatTime } from "./format.js";
+import { formatBytes, formatCount, formatShare, formatTime, plural } from "./format.js";
 import { arrange, HEAD } from "./module_layout.js";
 import { createModuleFacts } from "./module_facts.js";
 import { make, makeBarKey, makeButton, makeKey, makeSvg, settle } from "./theme.js";
@@ -31,7 +31,7 @@ const nodesIn = ({ arrays }, k) => MODULE_KINDS.reduce((sum, [kind]) => sum + ar
 function figures(reply, k, whole) {
   const { duration, bytes, flops, critical } = reply.arrays;
   const parts = [
-    whole ? `${formatCount(nodesIn(reply, k))} nodes` : "",
+    whole ? plural(nodesIn(reply, k), "node") : "",
     duration[k] ? formatTime(duration[k] * 1000, 2) : "",
     bytes[k] && (!whole || !duration[k]) ? formatBytes(bytes[k]) : "",
     !duration[k] && !bytes[k] && flops[k] ? `${flops[k].toPrecision(3)} FLOPs` : "",
@@ -100,7 +100,7 @@ export function createModules({ within, selected = () => {}, opened: changed = (
     opened.clear();
     settle(title, what.title);
     title.title = what.title;
-    settle(counts, `${formatCount(what.nodes)} nodes in ${formatCount(what.modules - 1)} modules by ${what.by === "callers" ? "callers" : "the words of names"}`);
+    settle(counts, `${plural(what.nodes, "node")} in ${plural(what.modules - 1, "module")} by ${what.by === "callers" ? "callers" : "the words of names"}`);
     notes.hidden = !what.notes.length;
     notes.replaceChildren(...what.notes.map((text) => make("p", { class: "anb-hint", text: `Note: ${text}` })));
     keys.replaceChildren(
@@ -289,7 +289,7 @@ export function createModules({ within, selected = () => {}, opened: changed = (
     const looks = ["anb-tie", line.data ? "" : "anb-tie-control", line.up ? "anb-tie-back" : "", touched ? "anb-tie-touched" : ""];
     const shaft = makeSvg("path", { class: looks.join(" "), d: line.path, style: `stroke-width: ${1.2 + Math.min(2, Math.log10(count) * 0.6)}px` });
     const kinds = [line.data ? `${formatCount(line.data)} for data` : "", line.control ? `${formatCount(line.control)} for control only` : ""];
-    shaft.append(makeSvg("title", { text: `${formatCount(count)} dependenc${count === 1 ? "y" : "ies"}: ${kinds.filter(Boolean).join(", ")}${line.both ? ", both ways" : ""}${line.implied ? "; others lead there, too" : ""}` }));
+    shaft.append(makeSvg("title", { text: `${plural(count, "dependency", "dependencies")}: ${kinds.filter(Boolean).join(", ")}${line.both ? ", both ways" : ""}${line.implied ? "; others lead there, too" : ""}` }));
     return [shaft, makeSvg("path", { class: ["anb-tie-head", ...looks.slice(2)].join(" "), d: line.heads })];
   }
   /** @param {ModuleBox} box */

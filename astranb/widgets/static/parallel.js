@@ -1,6 +1,7 @@
 // @ts-check
 // Parallel coordinates: an upright line for each axis and objective, a line across them for each point.
 
+import { formatCount, plural } from "./format.js";
 import { CHOSEN, line } from "./front.js";
 import { createPicture } from "./plot.js";
 import { DONE, describe, formatValue, titleOf } from "./points.js";
@@ -78,8 +79,8 @@ export function createParallel(points, theme) {
     }
     const passing = all.filter((k) => points.passes(k)).length;
     about.textContent = points.brushes.size
-      ? `${passing} of ${all.length} points are in the brushes, in all pictures`
-      : `drag along an axis to brush it${every > 1 ? ` · every ${every}th of ${all.length} lines` : ""}`;
+      ? `in the brushes, in all pictures: ${formatCount(passing)} of ${plural(all.length, "point")}`
+      : `drag along an axis to brush it${every > 1 ? ` · every ${every}th of ${plural(all.length, "line")}` : ""}`;
     if (message?.counts.infeasible) about.textContent += " · dashed: a constraint is not satisfied";
   }
   /** @param {Context} context @param {number} k */

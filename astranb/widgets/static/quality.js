@@ -1,7 +1,7 @@
 // @ts-check
 // How near workloads of models of a corpus come to held-out ones, and what they give away.
 
-import { formatCount, formatTime } from "./format.js";
+import { formatCount, formatTime, plural } from "./format.js";
 import { createPicture } from "./plot.js";
 import { shortened } from "./scales.js";
 import { RECORDED_COLOURS as COLOURS, createTheme, make, makeBarKey, makeHint, makeRow } from "./theme.js";
@@ -32,7 +32,7 @@ export function createQuality(title, reports) {
   const [{ held_out: held, unlike, learnt_from: learnt }] = reports;
   const left = unlike ? `, ${formatCount(unlike)} left out: nothing learnt from is divided like them` : "";
   const heading = make("div", { class: "anb-row anb-header" }, make("h3", { class: "anb-title", text: title }),
-    make("span", { class: "anb-hint", text: `learnt from ${formatCount(learnt)} workloads, compared with ${formatCount(held)} held-out ones${left}` }));
+    make("span", { class: "anb-hint", text: `learnt from ${plural(learnt, "workload")}, compared with ${plural(held, "held-out one")}${left}` }));
   const parts = [createClusters(reports, theme), createDistances(reports, theme)];
   const column = (/** @type {Element[]} */ ...some) => make("div", {}, ...some);
   element.append(heading, make("div", { class: "anb-counted-parts" },

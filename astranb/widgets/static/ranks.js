@@ -5,7 +5,7 @@
 
 import { createColumns } from "./columns.js";
 import { paintDensity } from "./density.js";
-import { formatCount, formatTime } from "./format.js";
+import { formatTime, plural } from "./format.js";
 import { GUTTER, RULER, createTracks, drawPin, orderOf } from "./navigation.js";
 import { drawPathOverTime } from "./path.js";
 import { ACTIVITY_COLOURS, RANK_COLOURS, makeBarKey, settle } from "./theme.js";
@@ -230,7 +230,7 @@ export function createRanks(store, theme) {
   function drawn() {
     const { drawn: how = "" } = picture?.reply ?? {};
     const count = picture ? (begun(picture)?.length ?? picture.reply.count) : 0;
-    settle(panel.note, picture ? `${formatCount(count)} ${panel.kind} in view${how === "density" ? ", drawn as density" : ""}` : "");
+    settle(panel.note, picture ? `${plural(count, byOperation() ? "operation" : "chunk")} in view${how === "density" ? ", drawn as density" : ""}` : "");
     Object.assign(panel.element.dataset, { drawn: how, kind: panel.kind, asked: String(panel.asker.open), count: String(count) });
   }
 

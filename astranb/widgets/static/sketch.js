@@ -2,7 +2,7 @@
 // The strokes of the topology: frames, links with their load, queues, buffers and boxes.
 
 import { CLASSES, sizeOf, trace } from "./edges.js";
-import { formatCount } from "./format.js";
+import { formatCount, plural } from "./format.js";
 import { strokeLink } from "./families.js";
 import { contextOf } from "./theme.js";
 
@@ -263,8 +263,8 @@ export function createSketch(store, theme, p) {
       const half = ((Math.abs(b.y - a.y) - (a.h + b.h) / 2) / 2) * place.y;
       const busy = p.load(k) ?? 0;
       line(context, x, middle - half, x, middle + half, busy ? theme.rampText(busy) : theme.line, 2 + 10 * busy, 0.9);
-      const lines = formatCount(p.onBundle[k]);
-      const text = `${down ? "↓" : "↑"} ${(100 * busy).toFixed(1)}% busy, ${lines} lines`;
+      const lines = plural(p.onBundle[k], "line");
+      const text = `${down ? "↓" : "↑"} ${(100 * busy).toFixed(1)}% busy, ${lines}`;
       tag(context, text, x, middle);
     });
   }

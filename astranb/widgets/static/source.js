@@ -2,6 +2,7 @@
 // The text of the program, which thread blocks are at which line at the cursor, and where the time went until then.
 
 import { createAsker, momentOf } from "./asker.js";
+import { plural } from "./format.js";
 import { createLineTimes } from "./line_times.js";
 import { createMoment } from "./moment.js";
 import { selectedBlock } from "./selection.js";
@@ -147,7 +148,7 @@ export function createSource(store) {
       row.element.classList.toggle("anb-picked", own.length > 0);
       if (own.length) row.element.setAttribute("aria-current", "step");
       else row.element.removeAttribute("aria-current");
-      const words = `${here.length} thread block${here.length > 1 ? "s" : ""}`;
+      const words = plural(here.length, "thread block");
       row.button.setAttribute("aria-label", `line ${row.line}, ${words} here`);
       const shown = own.length && own.length <= NAMED ? own : here.length <= NAMED ? here : [];
       const rest = here.length - shown.length;
@@ -155,7 +156,7 @@ export function createSource(store) {
         const more = rest && k === shown.length - 1 ? ` +${rest}` : "";
         return make("span", { class: "anb-mark", text: `${name(spot)}${more}` });
       });
-      if (!shown.length) badges.push(make("span", { class: "anb-mark anb-many", text: `${rest} blocks` }));
+      if (!shown.length) badges.push(make("span", { class: "anb-mark anb-many", text: plural(rest, "block") }));
       row.marks.replaceChildren(...badges);
       row.marks.title = here.slice(0, 12).map(name).join(", ") + (here.length > 12 ? ", …" : "");
       if (own.length && !first) first = row.element;

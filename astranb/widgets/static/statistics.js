@@ -1,7 +1,7 @@
 // @ts-check
 // Where the time of a job's ranks goes: stacked bars of ranks, operators, a roofline, skew, tables.
 
-import { formatBytes, formatCount, formatShare, formatTime } from "./format.js";
+import { formatBytes, formatCount, formatShare, formatTime, plural } from "./format.js";
 import { createPicture, createPicker } from "./plot.js";
 import { shortened } from "./scales.js";
 import { RECORDED_COLOURS as COLOURS, createTheme, make, makeBarKey, makeHint, makeRow } from "./theme.js";
@@ -26,7 +26,7 @@ export function createStatistics(title, counted) {
   /** @param {{ element: Node }[]} parts */
   const column = (parts) => make("div", {}, ...parts.map((part) => part.element));
   const heading = make("div", { class: "anb-row anb-header" }, make("h3", { class: "anb-title", text: title }),
-    make("span", { class: "anb-hint", text: `${formatCount(counted.ranks)} ranks · ${formatTime(counted.makespan_ns * 1000, 3)} · ${counted.how}` }));
+    make("span", { class: "anb-hint", text: `${plural(counted.ranks, "rank")} · ${formatTime(counted.makespan_ns * 1000, 3)} · ${counted.how}` }));
   element.append(heading, make("div", { class: "anb-counted-parts" }, column(left), column(right)), ...(table ? [table.element] : []));
   theme.changed = () => [...left, ...right].forEach((part) => part.draw());
   return element;
@@ -101,7 +101,7 @@ function createRankBars({ by_rank: rows, activities, makespan_ns: whole }, theme
     const divided = names.filter((name) => row[`${name}_ns`] > 0).map((name) => `${name} ${time(row[`${name}_ns`])}`);
     return [`rank ${row.rank}`, ...divided, `of ${time(row.transfers_ns)} of transfers ${time(row.overlapped_ns)} behind computations`].join("\n");
   }
-  const words = every > 1 ? `Every ${every}th of ${formatCount(rows.length)} ranks. ` : "";
+  const words = every > 1 ? `Every ${every}th of ${plural(rows.length, "rank")}. ` : "";
   return { element: section("Time of each rank", `${words}Of what runs at once the first of the legend counts.`, legend, picture.element), draw: picture.draw };
 }
 
@@ -135,10 +135,10 @@ function createOperators({ operators, activities }, theme) {
   /** @param {Spot} at */
   function tip({ offsetY }) {
     const row = rows[Math.floor((offsetY - TOP) / BAR)];
-    return row ? `${row.name}\n${row.kind} · ${formatCount(row.count)} times · ${time(row.time_ns)}, of which ${time(row.shown_ns)} are not behind something else` : "";
+    return row ? `${row.name}\n${row.kind} · ${plural(row.count, "time")} · ${time(row.time_ns)}, of which ${time(row.shown_ns)} not behind something else` : "";
   }
   const left = operators.length - rows.length;
-  return { element: section("Operators", `All ranks together${left > 0 ? `; ${formatCount(left)} more have less time` : ""}.`, picture.element), draw: picture.draw };
+  return { element: section("Operators", `All ranks together${left > 0 ? `; ${plural(left, "more has less time", "more have less time")}` : ""}.`, picture.element), draw: picture.draw };
 }
 
 /** Who comes late to collectives, and who waits. @param {Counted} counted @param {Theme} theme */
@@ -195,7 +195,7 @@ function createSkew({ skew }, theme) {
     const shown = rows();
     const left = LEFT + 14;
     const row = shown[Math.floor(((offsetX - left) / (picture.canvas.clientWidth - left - RIGHT)) * shown.length)];
-    return row ? `rank ${row.rank}: ${formatCount(row.count)} collectives\nlate by ${time(row.late_ns)} on average, the last one ${formatCount(row.last)} times\nwaits ${time(row.waiting_ns)} in all` : "";
+    return row ? `rank ${row.rank}: ${plural(row.count, "collective")}\nlate by ${time(row.late_ns)} on average, the last one ${plural(row.last, "time")}\nwaits ${time(row.waiting_ns)} in all` : "";
   }
   const choice = groups.length > 1 ? [make("div", { class: "anb-row" }, picker.label("of"))] : [];
   return { element: section("Skew between ranks", "The wait for the last rank is not part of the transfer.", ...choice, legend, picture.element), draw: picture.draw };
@@ -260,7 +260,7 @@ function createRoofline({ points }, theme) {
     const [flops, bytes, took] = [points.flops[found], points.bytes[found], points.duration_ns[found]];
     return `${points.names[points.name[found]]} · rank ${points.rank[found]}\n${flops.toPrecision(4)} operations, ${formatBytes(bytes)}, ${time(took)}\n${(flops / took).toPrecision(3)} GFLOP/s at ${(flops / bytes).toPrecision(3)} per byte`;
   }
-  const words = points.all > count ? `The longest ${formatCount(count)} of ${formatCount(points.all)} computations with operations, bytes and a duration.` : `${formatCount(count)} computations with operations, bytes and a duration.`;
+  const words = points.all > count ? `The longest ${formatCount(count)} of ${plural(points.all, "computation")} with operations, bytes and a duration.` : `${plural(count, "computation")} with operations, bytes and a duration.`;
   return { element: section("Roofline", words, picture.element), draw: picture.draw };
 }
 
@@ -278,7 +278,7 @@ function createPath({ critical_path: { nodes, ...shares }, makespan_ns: whole })
     /** @type {HTMLElement} */ (row.children[1]).style.setProperty("--anb-share", `${(100 * took) / (whole || 1)}%`);
     return row;
   })));
-  return { element: section("Critical path", `${formatCount(nodes)} segments, over all ranks: it follows whoever came last.`, table), draw() {} };
+  return { element: section("Critical path", `${plural(nodes, "segment")}, over all ranks: it follows whoever came last.`, table), draw() {} };
 }
 
 /** @param {Counted} counted */

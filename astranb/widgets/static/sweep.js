@@ -5,7 +5,7 @@ import { createCells } from "./cells.js";
 import { createChosen } from "./chosen.js";
 import { createEffects } from "./effects.js";
 import { createEmbed } from "./embed.js";
-import { formatCount } from "./format.js";
+import { formatCount, plural } from "./format.js";
 import { createFront } from "./front.js";
 import { watchKernel } from "./heartbeat.js";
 import { createParallel } from "./parallel.js";
@@ -90,7 +90,7 @@ export function createSweep(model, host, signal) {
     const { message } = points;
     const failures = message?.counts.failed ? `, ${formatCount(message.counts.failed)} failed` : "";
     const left = left_s === null ? "" : `, ${duration(left_s)} left`;
-    const all = message ? `${formatCount(message.points)} points` : "";
+    const all = message ? plural(message.points, "point") : "";
     const waiting = message?.counts["not run"];
     if (running && stopped) settle(counts, `stopping: ${formatCount(done)} of ${formatCount(total)}${failures}`);
     else if (running && total && done < total) settle(counts, `${stage ? `${stage}: ` : ""}${formatCount(done)} of ${formatCount(total)}${failures}${left}`);

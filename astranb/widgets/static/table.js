@@ -1,7 +1,7 @@
 // @ts-check
 // The topology as a table: the same numbers at the same moment, for those who do not see the canvas.
 
-import { formatCount } from "./format.js";
+import { formatCount, plural } from "./format.js";
 import { createMoment } from "./moment.js";
 import { make, makeLink, makeRow, refill } from "./theme.js";
 import { busyAt } from "./edges.js";
@@ -70,7 +70,7 @@ export function createTable(store) {
       head.setAttribute("aria-sort", head.dataset.order !== order ? "none" : order === "name" ? "ascending" : "descending");
     }
     const top = rows.slice(0, MOST_ROWS);
-    about.textContent = `${formatCount(rows.length)} links${rows.length > top.length ? `, the first ${formatCount(top.length)} in this order` : ""}`;
+    about.textContent = `${plural(rows.length, "link")}${rows.length > top.length ? `, the first ${formatCount(top.length)} in this order` : ""}`;
     refill(body, ...top.map(({ name, title, flying, waiting, load }) => {
       const line = makeRow(makeLink(title, () => store.select(name), { title: name }), formatCount(flying), formatCount(waiting), load < 0 ? "–" : `${Math.round(100 * load)}%`);
       if (name === store.selection.split("#")[0]) line.setAttribute("aria-selected", "true");

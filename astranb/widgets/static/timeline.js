@@ -5,7 +5,7 @@
 
 import { createAsker } from "./asker.js";
 import { paintDensity, recordedSpans, rowStarts, sharesAt } from "./density.js";
-import { formatCount, formatTime } from "./format.js";
+import { formatCount, formatTime, plural } from "./format.js";
 import { GUTTER, RULER, createTracks, drawPin, orderOf } from "./navigation.js";
 import { drawPathOverTime } from "./path.js";
 import { shortened } from "./scales.js";
@@ -215,9 +215,9 @@ export function createTimeline(store, theme) {
   function drawn() {
     const { count = 0, folded = 0, drawn: how = "", from = "", to = "" } = picture?.reply ?? {};
     const { kind, asker, note, element } = panel;
-    const things = kind === "phases" ? "phases" : "spans";
+    const noun = kind === "phases" ? "phase" : "span";
     const all = how === "density" || !count ? count + folded : count; // of one kind
-    let text = picture ? `${formatCount(all)} ${things}${all > count || how === "density" ? ", drawn as density" : ""}` : "";
+    let text = picture ? `${plural(all, noun)}${all > count || how === "density" ? ", drawn as density" : ""}` : "";
     if (folded && all === count) text += ` · ${formatCount(folded)} more in folded ${recorded ? "ranks" : "GPUs"}, as density`;
     settle(note, text);
     Object.assign(element.dataset, { drawn: how, kind, asked: String(asker.open), from: String(from), to: String(to), number: String(store.timeline?.number ?? "") });

@@ -8,7 +8,7 @@ import { createDevice } from "./device.js";
 import { drawDiffering } from "./differing.js";
 import { createDoing } from "./doing.js";
 import { createDots } from "./dots.js";
-import { formatCount, formatTime } from "./format.js";
+import { formatCount, formatTime, plural } from "./format.js";
 import { createInside } from "./inside.js";
 import { createLegend } from "./legend.js";
 import { createLevels } from "./levels.js";
@@ -38,7 +38,7 @@ export function createTopology(store, theme) {
   const moving = createMoving(store);
   const doing = createDoing(store, theme);
   const ofOperations = store.engine === "operations";
-  const moves = ofOperations ? "messages" : "lines"; // that cross links
+  const moves = ofOperations ? "message" : "line"; // across links
   const tip = createTip(canvas, ({ offsetX, offsetY }) => {
     const message = moving.hit(offsetX, offsetY);
     if (message) return moving.describe(message.place);
@@ -86,7 +86,7 @@ export function createTopology(store, theme) {
     ports.forget();
     inside.forget();
     layOut();
-    canvas.setAttribute("aria-label", `${store.scene.title}: ${store.scene.boxes.length} nodes`);
+    canvas.setAttribute("aria-label", `${store.scene.title}: ${plural(store.scene.boxes.length, "node")}`);
   });
 
   function layOut() {
@@ -189,17 +189,17 @@ export function createTopology(store, theme) {
     const parts = [];
     const within = p.onInside.reduce((sum, n) => sum + n, 0);
     const oneIn = total ? Math.max(store.flights.oneIn(found[0]), store.flights.oneIn(found[total - 1])) : 1;
-    if (oneIn > 1) parts.push(`1 of ${oneIn} ${moves} sent to the browser`);
-    parts.push(`${formatCount(total)} ${moves} in flight${sampled(total, shown)}`);
+    if (oneIn > 1) parts.push(`1 of ${plural(oneIn, moves)} sent to the browser`);
+    parts.push(`${plural(total, moves)} in flight${sampled(total, shown)}`);
     if (within) parts.push(`${formatCount(within)} more within boxes`);
     if (!ofOperations || store.scene.queues) parts.push(`${formatCount(queued)} in queues`);
     if (resting && !ofOperations && inside.phase()) parts.push(inside.phase());
-    if (store.scene.hidden) parts.push(`${formatCount(store.scene.hidden)} nodes without traffic not shown`);
-    if (!store.scene.recording) parts.push(`${moves} are not recorded (record=False)`);
+    if (store.scene.hidden) parts.push(`${plural(store.scene.hidden, "node")} without traffic not shown`);
+    if (!store.scene.recording) parts.push(`${moves}s are not recorded (record=False)`);
     settle(note, parts.join(" · "));
     const lines = p.drawn.reduce((sum, one) => sum + one, 0);
     const plain = (levels.all || hot.error) && store.scene.level !== "aggregates";
-    settle(words, plain ? `lines are drawn on all ${formatCount(lines)} links` : store.scene.note);
+    settle(words, plain ? `lines are drawn on all ${plural(lines, "link")}` : store.scene.note);
     if (note.title !== note.textContent) note.title = note.textContent ?? "";
   }
 
@@ -295,15 +295,15 @@ export function createTopology(store, theme) {
   function describe(name) {
     const number = store.scene.bundles.findIndex((b) => b.name === name);
     const box = store.scene.boxes.find((b) => b.name === name);
-    if (box?.kind === "instance") return `${name}: ${box.count} GPU${box.count === 1 ? "" : "s"} · double click looks inside`;
+    if (box?.kind === "instance") return `${name}: ${plural(box.count, "GPU")} · double click looks inside`;
     if (box && ofOperations && box.rank >= 0) return [box.label, doing.describe(box.rank)].filter(Boolean).join(" · ");
     if (box) return box.rank >= 0 ? [`${box.label}: ${name}`, ...inside.describe(box)].join(" · ") : `${box.kind}: ${name}`;
     if (number < 0) return aggregates.words(name) || name;
     const bundle = store.scene.bundles[number];
     const busy = p.load(number);
-    const lanes = `${bundle.lanes.length} lane${bundle.lanes.length > 1 ? "s" : ""}`;
+    const lanes = plural(bundle.lanes.length, "lane");
     const parts = [`${bundle.title}: ${name}`, `${lanes}${bundle.family === "unspecified" ? "" : ` of ${bundle.family}`}, ${(bundle.rate / 1e9).toLocaleString("en-US")} GB/s`];
-    parts.push(`${formatCount(p.onBundle[number])} ${moves} on it at ${formatTime(Math.round(store.cursor), 3)}`);
+    parts.push(`${plural(p.onBundle[number], moves)} on it at ${formatTime(Math.round(store.cursor), 3)}`);
     if (!ofOperations || store.scene.queues) parts.push(`${formatCount(p.waiting[number])} waiting for it`);
     if ((p.ports()?.marks[number] ?? 0) & 4) parts.push("down");
     if (!ofOperations) parts.push(busy === null ? "load not known" : `${Math.round(100 * busy)}% busy`);

@@ -76,7 +76,7 @@ export function createTransport(store, help) {
   }
   /** The units that the engine counts. */
   const units = () => store.scene.units;
-  const unit = make("select", { class: "anb-steps anb-unit", "aria-label": "Back by", title: "what Back goes back by: the unit of the last step, unless another is chosen" });
+  const unit = make("select", { class: "anb-steps anb-unit", "aria-label": "Back by", title: "what Back undoes: the unit of the last step, unless another is chosen" });
   /** @param {string} name */
   function back(name) {
     if (units().includes(name)) store.command("back", { n: Number(steps.value), unit: name });

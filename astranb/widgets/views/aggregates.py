@@ -40,7 +40,7 @@ def hottest(layout: Layout, busy: np.ndarray, most: int) -> list[tuple[int, floa
 
 
 def answer(feed: LineFeed, content: dict[str, Any]) -> Message:
-    """Which bundles of the picture are drawn with lines: the busiest of a window."""
+    """Report the bundles of the picture that are drawn with lines: the busiest of a window."""
     layout = feed.layout
     busy = feed.sim.engine.recorder.utilisation(*window_of(feed, content))
     found = hottest(layout, busy, layout.detail.hot)

@@ -46,8 +46,8 @@ def breaks(feed: Feed, content: dict[str, Any]) -> Message:
     for watch, curve in zip(sim.watches, curves, strict=True):
         known = curve[~np.isnan(curve)]
         low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 0.0)
-        words = {"text": watch.text, "object": watch.object, "now": watch.shown(watch.read(past))}
-        watches.append({**words, "low": watch.shown(low), "high": watch.shown(high)})
+        shown = {"text": watch.text, "object": watch.object, "now": watch.shown(watch.read(past))}
+        watches.append({**shown, "low": watch.shown(low), "high": watch.shown(high)})
     path = str(content.get("path", ""))
     try:
         values = sim.watchable(path) if path else []

@@ -73,33 +73,33 @@ def cell(feed: LineFeed, options: dict[str, Any]) -> Message:
     here, index = here[slice_ == slice_[0]], index[slice_ == slice_[0]]
     lines = int(table["lines"][slice_[0]])
     span = f"line {index[0] + 1}" if len(index) == 1 else f"lines {index[0] + 1} to {index[-1] + 1}"
-    words = [f"GPU{rank} {name}[{index_name(int(table['chunk'][slice_[0]]))}]"]
+    notes = [f"GPU{rank} {name}[{index_name(int(table['chunk'][slice_[0]]))}]"]
     if sim.engine.program.channels > 1:
-        words.append(f"channel {channel}")
-    words.append(f"{span} of {lines}")
-    there = here[found.arrived[here]]
+        notes.append(f"channel {channel}")
+    notes.append(f"{span} of {lines}")
+    arrived = here[found.arrived[here]]
     source = -1
-    if not len(there):
-        words.append("not arrived")
+    if not len(arrived):
+        notes.append("not arrived")
     else:
-        source = int(np.argmax(np.bincount(found.source[there])))
-        if len(there) < len(here):
-            words.append(f"{len(there)} of {len(here)} arrived")
-        words.append("brought by itself" if name == "input" and source == rank else f"from GPU{source}")
-        words.append(_contributions(found.times[found.number[there[0]]]))
-        words.append("final" if found.final[slice_[0]] else "partial: more is to come")
-    return {"text": " · ".join(words), "source": source}, []
+        source = int(np.argmax(np.bincount(found.source[arrived])))
+        if len(arrived) < len(here):
+            notes.append(f"{len(arrived)} of {len(here)} arrived")
+        notes.append("brought by itself" if name == "input" and source == rank else f"from GPU{source}")
+        notes.append(_contributions(found.times[found.number[arrived[0]]]))
+        notes.append("final" if found.final[slice_[0]] else "partial: more is to come")
+    return {"text": " · ".join(notes), "source": source}, []
 
 
 def _contributions(times: np.ndarray) -> str:
     """``sum of ranks 0+1+2 (3 of 8)``."""
-    there = np.flatnonzero(times)
-    if not len(there):
+    sources = np.flatnonzero(times)
+    if not len(sources):
         return "no rank's data"
-    names = "+".join(str(r) for r in np.repeat(there, times[there])[:_NAMED])
+    names = "+".join(str(r) for r in np.repeat(sources, times[sources])[:_NAMED])
     more = "+…" if times.sum() > _NAMED else ""
     word = "data of rank" if times.sum() == 1 else "sum of ranks"
-    return f"{word} {names}{more} ({len(there)} of {len(times)})"
+    return f"{word} {names}{more} ({len(sources)} of {len(times)})"
 
 
 def _found(feed: LineFeed, options: dict[str, Any]) -> tuple[Simulation, BufferContent, int, str]:
@@ -135,7 +135,7 @@ def _shape(sim: Simulation, found: BufferContent, row: np.ndarray, most: int) ->
 
 
 def _cells(found: BufferContent, of_slice: np.ndarray, width: int, fold: int) -> np.ndarray:
-    """Which cell each line is in."""
+    """Return the cell of each line."""
     row: np.ndarray = np.repeat(of_slice, np.diff(found.first))
     starts = np.full(int(of_slice.max(initial=0)) + 1, len(row))
     np.minimum.at(starts, row, np.arange(len(row)))
@@ -145,8 +145,8 @@ def _cells(found: BufferContent, of_slice: np.ndarray, width: int, fold: int) ->
 
 def _most(cell_of: np.ndarray, source: np.ndarray, count: int, ranks: int) -> np.ndarray:
     """The rank that most lines of each cell came from; -1 where none has come."""
-    there = source >= 0
-    pair, times = np.unique(cell_of[there] * ranks + source[there], return_counts=True)
+    arrived = source >= 0
+    pair, times = np.unique(cell_of[arrived] * ranks + source[arrived], return_counts=True)
     order = np.argsort(times, kind="stable")
     found = np.full(count, -1)
     found[pair[order] // ranks] = pair[order] % ranks

@@ -22,9 +22,9 @@ def buffers(feed: Feed, options: dict[str, Any]) -> Message:
             int(found[name][number]) for name in ("taken", "capacity", "waiting", "wait_ps")
         )
         unit = found["unit"][number]
-        words = _of(taken, capacity, unit) if capacity else format_time(wait_ps) if wait_ps else ""
+        text = _of(taken, capacity, unit) if capacity else format_time(wait_ps) if wait_ps else ""
         share = taken / capacity if capacity else -1.0
-        rows.append([path, share, words, f"{waiting:,}" if waiting else ""])
+        rows.append([path, share, text, f"{waiting:,}" if waiting else ""])
     finite = any(found["capacity"])
     heads = ["buffer", "taken"] if finite else ["queue", "empty in"]
     return {"rows": rows, "heads": [*heads, "waiting"], "all": found["all"], "finite": finite}, []

@@ -25,17 +25,17 @@ def difference(feed: Feed, content: dict[str, Any]) -> Message:
     return {"other": True, **report(workbench.linked.at(at_ps))}, []
 
 
-def report(both: Comparison) -> dict[str, Any]:
+def report(comparison: Comparison) -> dict[str, Any]:
     """A comparison as a view shows it: tables of texts, with how large each difference is."""
-    total = {"cause": "total", **{f"time_ps_{side}": both.time[f"{side}_ps"] for side in ("a", "b")}}
-    total["time_ps_difference"] = both.time["difference_ps"]
-    causes = Shown("Time", [total, *both.causes()], "cause", "time_ps")
+    total = {"cause": "total", **{f"time_ps_{side}": comparison.time[f"{side}_ps"] for side in ("a", "b")}}
+    total["time_ps_difference"] = comparison.time["difference_ps"]
+    causes = Shown("Time", [total, *comparison.causes()], "cause", "time_ps")
     return {
-        "names": list(both.names),
-        "inputs": [list(row) for row in both.inputs],
-        "now": [format_time(both.a.now_ps), format_time(both.b.now_ps)],
-        "verdict": both.verdict(),
-        "tables": [_texts(one) for one in (causes, *both.shown())],
+        "names": list(comparison.names),
+        "inputs": [list(row) for row in comparison.inputs],
+        "now": [format_time(comparison.a.now_ps), format_time(comparison.b.now_ps)],
+        "verdict": comparison.verdict(),
+        "tables": [_texts(one) for one in (causes, *comparison.shown())],
     }
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from astranb.core.errors import InputError
+from astranb.core.plural import plural
 from astranb.engine import Change, CriticalPath, Segment
 from astranb.engine.cacheline import LinePath, resolve
 from astranb.engine.cacheline import lost_times as lost_by_blocks
@@ -59,7 +60,7 @@ def _of_blocks(sim: Simulation, path: str) -> tuple[np.ndarray, str]:
         elif place.kind == "block":
             mine, name = np.arange(len(blocks)) == place.row, place.path
     times = lost_by_blocks(engine)[mine]
-    of = "1 thread block" if len(times) == 1 else f"sum of {len(times):,} thread blocks"
+    of = plural(len(times), "thread block", "thread blocks together")
     return times, f"{name}: {of}"
 
 
@@ -68,7 +69,7 @@ def _of_ranks(sim: Simulation, path: str) -> tuple[np.ndarray, str]:
     times = lost_by_ranks(sim.engine)
     head = str(sim.inspect(path)["path"]).partition("]")[0] if path else ""
     if not head.startswith("rank["):
-        return times, f"sum of all {sim.ranks:,} ranks"
+        return times, f"sum of all {plural(sim.ranks, 'rank')}"
     rank = int(head.removeprefix("rank["))
     return times[rank : rank + 1], f"rank {rank}"
 

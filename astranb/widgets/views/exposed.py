@@ -26,7 +26,7 @@ def _layers(sim: Simulation) -> dict[str, Any]:
     exposed = [name for name in columns if "exposed" in name]
     order = sorted(rows, key=lambda row: -sum(row[name] for name in exposed))[:_MOST_ROWS]
     return {
-        "what": "layers",
+        "what": "layer",
         "heads": ["layer", *(f"{part} {what.lower()}" for part, what in heads)],
         "rows": [[f"layer[{row['layer']}]", *(format_time(row[name]) for name in columns)] for row in order],
         "all": len(rows),
@@ -53,7 +53,7 @@ def ranks(feed: OperationFeed, options: dict[str, Any]) -> Message:
     columns = ("end_ps", *activities, "astrasim_exposed_comm_ps")
     heads = ("time", *activities, "exposed, as ASTRA-sim counts")
     return {
-        "what": "ranks",
+        "what": "rank",
         "heads": ["rank", *heads],
         "rows": [[f"rank[{row['rank']}]", *(format_time(row[name]) for name in columns)] for row in order],
         "all": len(rows),

@@ -28,7 +28,7 @@ def columns_of(feed: OperationFeed) -> dict[str, np.ndarray]:
 
 
 def absent_of(feed: Feed) -> str:
-    """Why no messages are known; empty: they are."""
+    """Return the reason that no messages are known; empty: they are."""
     engine = feed.sim.engine
     if not isinstance(engine, MessageEngine):
         return "A layer table has phases, and no single messages."

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from astranb.core.plural import plural
 from astranb.core.units import format_time
 from astranb.engine.operations import KINDS, STATES, OperationEngine
 from astranb.widgets.feed import Message, OperationFeed, View
@@ -113,7 +114,7 @@ def graph_around_now(feed: OperationFeed, options: dict[str, Any]) -> Message:
         if end < 0 <= start:
             when = f"since {format_time(start)}"
         over, chunks = engine.progress(row)
-        part = f", {over} of {chunks} chunks" if chunks and end < 0 <= start else ""
+        part = f", {over} of {plural(chunks, 'chunk')}" if chunks and end < 0 <= start else ""
         nodes.append(
             {
                 "path": about.path(row), "label": about.label(row)[:_LABEL], "what": about.text(row),

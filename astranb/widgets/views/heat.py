@@ -1,4 +1,4 @@
-"""Who sends how much to whom: bytes from rank to rank, of all time so far or of a window.
+"""Traffic matrix: bytes from rank to rank, of all time so far or of a window.
 
 Of runs by messages those that are recorded.
 """

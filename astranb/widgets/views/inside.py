@@ -51,7 +51,7 @@ def _unrecorded(feed: LineFeed, start_ps: int, end_ps: int) -> bool:
 
 
 def held(feed: LineFeed, options: dict[str, Any]) -> Message:
-    """Where everything is at the cursor (``at_ps``; now without), and what the last phase to end has used.
+    """Report the chunks on each rank at the cursor (``at_ps``; now without), and the links of the last phase.
 
     Columns: of each chunk of the result, by rank and chunk, its ``rank``, how much of it is there (``share``,
     a byte: 255 is all) and whether it is ``final``; of each bundle of links how busy it was in the phase. No
@@ -85,8 +85,8 @@ def _chunks(sim: Simulation) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     if wanted.sum() > _MOST_CELLS:
         return none, none, none
     cells = found.cells[wanted]
-    there = np.minimum((found.least[wanted] > 0).sum(axis=1), cells["promised"])
-    return cells["rank"], np.round(255 * there / cells["promised"]), cells["kept"]
+    present = np.minimum((found.least[wanted] > 0).sum(axis=1), cells["promised"])
+    return cells["rank"], np.round(255 * present / cells["promised"]), cells["kept"]
 
 
 VIEW = View(LineFeed, {"inside": inside, "held": held}, offline={"inside": (NOW,), "held": (NOW,)})

@@ -8,6 +8,7 @@ import numpy as np
 
 from astranb.core.density import flatten
 from astranb.core.errors import InputError, near
+from astranb.core.plural import plural
 from astranb.core.units import format_bytes, format_time
 from astranb.drawing.layout import bundle_name
 from astranb.engine.cacheline import FLIGHT_KINDS, TRACK_STATES
@@ -122,8 +123,8 @@ def activity_span(feed: LineFeed, options: dict[str, Any]) -> Message:
     kinds, counts = np.unique(mine["kind"], return_counts=True)
     waited = int((mine["start_ps"] - mine["queued_ps"]).mean())
     facts = [
-        ("busy", f"{wire.sum() / max(1, end - start) / len(links):.0%} of {len(links)} lanes"),
-        ("carried", f"{format_bytes(int(mine['bytes'].sum()))} in {len(mine):,} messages"),
+        ("busy", f"{wire.sum() / max(1, end - start) / len(links):.0%} of {plural(len(links), 'lane')}"),
+        ("carried", f"{format_bytes(int(mine['bytes'].sum()))} in {plural(len(mine), 'message')}"),
         *((FLIGHT_KINDS[kind], f"{count:,}") for kind, count in zip(kinds, counts.tolist(), strict=True)),
         ("queued before", f"{format_time(waited)} on average"),
     ]

@@ -74,7 +74,7 @@ def _chunks(feed: OperationFeed, ranks: Collection[int]) -> tuple[np.ndarray, ..
     over = [np.ascontiguousarray(rows[name]) for name in ("npu", "dim", "operation", "begun_ps", "end_ps")]
     now = sim.engine.running()
     now.append(np.full(len(now[0]), sim.now_ps))
-    every = [np.concatenate(both) for both in zip(over, now, strict=True)]
+    every = [np.concatenate(columns) for columns in zip(over, now, strict=True)]
     kept = np.isin(every[0], np.asarray(ranks, np.int64))
     npu, dim, row, start, end = (column[kept] for column in every)
     return npu, dim, row, start, end, start, np.zeros(len(row), np.int64)
@@ -206,7 +206,7 @@ def _columns(
 
 
 def _idle(feed: OperationFeed, ranks: list[int], start_ps: float, end_ps: float) -> Activity:
-    """When ranks in sight had not started, or had a bubble; a rank is its place in ``ranks``."""
+    """Return when ranks in sight had not started, or had a bubble; a rank is its place in ``ranks``."""
     found = doing_of(feed, ranks)
     place = np.full(feed.sim.ranks, -1)
     place[ranks] = np.arange(len(ranks))
@@ -265,7 +265,7 @@ def operation_span(feed: OperationFeed, options: dict[str, Any]) -> Message:
 
 
 def _busy(start: np.ndarray, end: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """Which part of each column spans take, 255 being all; what overlaps counts once at most."""
+    """Return the share of each column that spans cover, 255 being all; overlaps count once."""
     start, end = np.sort(start), np.sort(end)
 
     def before(times: np.ndarray) -> Any:

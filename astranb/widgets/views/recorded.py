@@ -21,7 +21,7 @@ _MOST_LABEL = 120
 
 
 def rows(feed: TraceFeed, _options: dict[str, Any]) -> Message:
-    """Which tracks there are: of which rank, with which name."""
+    """Report the rank and the name of each track."""
     found = feed.tracks
     numbers = np.arange(len(found.names)).tolist()
     names = [_clean(one) for one in found.names]

@@ -48,12 +48,7 @@ def _find(sim: Simulation, text: str) -> Iterator[_Found]:
 def _exact(sim: Simulation, text: str) -> Iterator[tuple[str, str]]:
     number = _NUMBERED.fullmatch(text)
     if number and int(number[1]) < sim.ranks:
-        rank = int(number[1])
-        yield (
-            (f"GPU{rank}", f"gpu[{rank}]")
-            if sim.fidelity == "cacheline"
-            else (f"rank {rank}", f"rank[{rank}]")
-        )
+        yield _ranked(sim, int(number[1]))
     if re.search(r"[\[.>]", text):
         try:
             found = sim.inspect(text)
@@ -63,9 +58,9 @@ def _exact(sim: Simulation, text: str) -> Iterator[tuple[str, str]]:
 
 
 def _ranked(sim: Simulation, rank: int) -> tuple[str, str]:
-    return (
-        (f"GPU{rank}", f"gpu[{rank}]") if sim.fidelity == "cacheline" else (f"rank {rank}", f"rank[{rank}]")
-    )
+    gpu = sim.fidelity == "cacheline" or sim.engine.about.infra
+    path = f"gpu[{rank}]" if sim.fidelity == "cacheline" else f"rank[{rank}]"
+    return f"GPU{rank}" if gpu else f"rank {rank}", path
 
 
 def _named(sim: Simulation, text: str) -> Iterator[tuple[str, str]]:
@@ -81,7 +76,7 @@ def _names(sim: Simulation) -> Iterator[tuple[str, str]]:
     yield from (_ranked(sim, rank) for rank in range(sim.ranks))
     if sim.fidelity != "cacheline":
         yield from ((f"dim {k} ({shape})", f"dim[{k}]") for k, shape in enumerate(engine.about.topology))
-        yield from ((f"link {k}, {name}", f"link[{k}]") for k, name in enumerate(engine.about.links))
+        yield from ((engine.link_title(k), name) for k, name in enumerate(engine.about.links))
         return
     fabric = engine.fabric
     ends = fabric.links["src"], fabric.links["dst"]

@@ -28,7 +28,7 @@ def source(feed: LineFeed, _: dict[str, Any]) -> Message:
 
 
 def where(feed: LineFeed, options: dict[str, Any]) -> Message:
-    """Where each thread block is at the cursor: a column for each field of the message."""
+    """Report the position of each thread block at the cursor: a column for each field of the message."""
     spots = feed.session.at(options.get("at_ps")).engine.where()
     return {}, pack("where", **{name: spots[name] for name in COLUMNS["where"]})
 

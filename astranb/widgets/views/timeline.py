@@ -27,7 +27,7 @@ _SPAN = ("row", "state", "start", "end")  # columns; of phases the state is the 
 
 
 def rows(feed: LineFeed, _options: dict[str, Any]) -> Message:
-    """Which tracks there are, by kind: on which GPU, with which number, whether of a copy engine."""
+    """Report the tracks of each kind: their GPU, their number, and whether a copy engine has them."""
     reported: dict[str, Any] = {"states": list(TRACK_STATES), "gpus": len(feed.sim.engine.machine.gpus)}
     for kind in ("sms", "blocks"):
         tracks = feed.sim.engine.tracks(kind)
@@ -85,17 +85,17 @@ def moment(feed: LineFeed, options: dict[str, Any]) -> Message:
         start, end = phase_times(sim.engine)
         gpu = int(_within([options["track"]], len(start), "GPU")[0])
         here = np.flatnonzero((start[gpu] >= 0) & (start[gpu] <= time_ps) & (time_ps <= end[gpu]))
-        words = [f"{names[p]} ({_interval(start[gpu, p], end[gpu, p])})" for p in here[:4]]
-        return {"text": "; ".join(words)}, []
+        texts = [f"{names[p]} ({_interval(start[gpu, p], end[gpu, p])})" for p in here[:4]]
+        return {"text": "; ".join(texts)}, []
     tracks = sim.engine.tracks(kind)
     track = int(_within([options["track"]], len(tracks), "track")[0])
     state, start, end = tracks.spans(track, time_ps, time_ps + 1)
     here = np.flatnonzero((start <= time_ps) & (time_ps < end))
     if not len(here):
         return {"text": ""}, []
-    words = [TRACK_STATES[state[here[0]]], _interval(start[here[0]], end[here[0]])]
+    texts = [TRACK_STATES[state[here[0]]], _interval(start[here[0]], end[here[0]])]
     phases = _phases_at(sim, kind, track, time_ps)
-    return {"text": " · ".join([*words, *phases])}, []
+    return {"text": " · ".join([*texts, *phases])}, []
 
 
 def span(feed: LineFeed, options: dict[str, Any]) -> Message:
@@ -135,7 +135,7 @@ def span(feed: LineFeed, options: dict[str, Any]) -> Message:
 
 
 def _operations_at(sim: Simulation, kind: str, tracks: Any, track: int) -> list[str]:
-    """Where the thread blocks of a track are in the program, with the line of the source."""
+    """List the positions of a track's thread blocks in the program, with the line of the source."""
     machine, gpu = sim.engine.machine, int(tracks.gpu[track])
     blocks = np.array([track])
     if kind == "sms":
@@ -203,7 +203,7 @@ def _within(numbers: Any, count: int, what: str) -> np.ndarray:
 
 
 def shares(spent: np.ndarray, edges: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """Which part of each column of each row is which state, 255 being all."""
+    """Return the share of each state in each column of each row, 255 being all."""
     whole = np.diff(edges)[None, :, None] * sizes[:, None, None]
     return np.asarray(np.round(255 * (spent / whole)).astype("u1"))
 

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 from astranb.core.lazy import lazy
 
 if TYPE_CHECKING:
-    from .inputs import LayerWorkload as LayerWorkload
-    from .inputs import load as load
     from .levels import Levels as Levels
     from .levels import involved as involved
     from .levels import levels_of as levels_of
@@ -47,5 +45,7 @@ if TYPE_CHECKING:
     from .traces import layer_table_trace as layer_table_trace
     from .traces import simai_trace as simai_trace
     from .traces import write_table_ranks as write_table_ranks
+    from .workload import LayerWorkload as LayerWorkload
+    from .workload import load as load
 
 __getattr__, __dir__ = lazy(__name__)

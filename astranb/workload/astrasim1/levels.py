@@ -61,7 +61,7 @@ def levels_of(network: HierarchicalNetwork, group: int | None, where: str) -> Le
 
     Examples
     --------
-    >>> torus = HierarchicalNetwork(("Ring",) * 2, (4, 16), (2, 2), (1, 1), (50, 50))
+    >>> torus = HierarchicalNetwork("Ring", units=(4, 16), links=2, latency_ns=1, bandwidth=50)
     >>> levels_of(torus, 16, "table").units
     (4, 4, 4)
     """

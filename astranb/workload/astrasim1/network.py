@@ -18,8 +18,9 @@ import numpy as np
 from astranb.core.document import DocumentNode, DocumentSource, read_document
 from astranb.core.errors import InputError, near
 from astranb.core.file_formats import names_format
+from astranb.core.keywords import hinted_class
 from astranb.core.limits import MOST_RANKS
-from astranb.net import PLACES
+from astranb.net import PLACES, PerDimension, per_dimension, repeat_values
 
 __all__ = ["HierarchicalNetwork", "read_network"]
 
@@ -29,27 +30,30 @@ _MOST_BYTES: Final = 16 << 20
 _TOPOLOGIES: Final = ("Ring", "FullyConnected", "Switch")
 
 
+@hinted_class(npus="write units", latency="write latency_ns")
 @dataclass(frozen=True)
 class HierarchicalNetwork:
     """A ring, a switch or a full mesh in each dimension; the first dimension joins neighbouring ranks.
 
+    Each parameter but ``compat`` is one value for all dimensions, or a list with one for each.
+
     Parameters
     ----------
-    topologies : tuple of str
-        ``Ring``, ``FullyConnected`` or ``Switch``, for each dimension.
-    units : tuple of int
+    topologies : str or sequence of str
+        ``Ring``, ``FullyConnected`` or ``Switch``.
+    units : int or sequence of int
         Number of NPUs in each dimension.
-    links : tuple of int
+    links : int or sequence of int
         Number of links of an NPU in each dimension.
-    latency_ns : tuple of float
+    latency_ns : float or sequence of float
         Of one link.
-    bandwidth : tuple of float
+    bandwidth : float or sequence of float
         Of one link, in GB/s (10^9 bytes; with ``compat`` in GiB/s as in ASTRA-sim 1.0).
-    kinds : tuple of str
+    kinds : str or sequence of str
         Kind of a dimension: ``Tile``, ``Package``, ``Node`` or ``Pod``. Only the cost depends on it.
-    nic_ns, router_ns : tuple of float
+    nic_ns, router_ns : float or sequence of float
         A message crosses a NIC twice, and in a ``Switch`` dimension a router.
-    hbm_ns, hbm_bandwidth, hbm_scale : tuple of float
+    hbm_ns, hbm_bandwidth, hbm_scale : float or sequence of float
         A message takes at least ``hbm_scale * (hbm_ns + bytes / hbm_bandwidth)``.
     compat : bool
         As ASTRA-sim 1.0: bandwidths in GiB/s, each part of a delay truncated to nanoseconds, and
@@ -60,46 +64,43 @@ class HierarchicalNetwork:
     Raises
     ------
     InputError
-        The lists do not fit together, or a dimension has no bandwidth.
+        The lists do not fit together, a topology is unknown, or a dimension has no bandwidth.
 
     Examples
     --------
-    >>> ring = HierarchicalNetwork(("Ring",), (8,), (2,), (500,), (50,), compat=True)
+    >>> ring = HierarchicalNetwork("Ring", units=8, links=2, latency_ns=500, bandwidth=50, compat=True)
     >>> ring.delay_ps(np.array([0]), np.array([1]), 32768).tolist()
     [805000]
     >>> ring.cost_dollars
     1600.0
+    >>> torus = HierarchicalNetwork("Ring", units=[4, 4, 4], links=2, latency_ns=500, bandwidth=[32, 16, 16])
+    >>> torus.topologies, torus.npus
+    (('Ring', 'Ring', 'Ring'), 64)
     """
 
-    topologies: tuple[str, ...]
-    units: tuple[int, ...]
-    links: tuple[int, ...]
-    latency_ns: tuple[float, ...]
-    bandwidth: tuple[float, ...]
-    kinds: tuple[str, ...] = ()
-    nic_ns: tuple[float, ...] = ()
-    router_ns: tuple[float, ...] = ()
-    hbm_ns: tuple[float, ...] = ()
-    hbm_bandwidth: tuple[float, ...] = ()
-    hbm_scale: tuple[float, ...] = ()
+    topologies: PerDimension[str] = per_dimension()
+    units: PerDimension[int] = per_dimension()
+    links: PerDimension[int] = per_dimension()
+    latency_ns: PerDimension[float] = per_dimension()
+    bandwidth: PerDimension[float] = per_dimension()
+    kinds: PerDimension[str] = per_dimension("Node")
+    nic_ns: PerDimension[float] = per_dimension(0.0)
+    router_ns: PerDimension[float] = per_dimension(0.0)
+    hbm_ns: PerDimension[float] = per_dimension(0.0)
+    hbm_bandwidth: PerDimension[float] = per_dimension(1.0)
+    hbm_scale: PerDimension[float] = per_dimension(0.0)
     compat: bool = False
     where: str = "network"
 
     def __post_init__(self) -> None:
-        """Fill in defaults, and check."""
-        count = len(self.topologies)
-        for name, value in (
-            ("kinds", "Node"),
-            ("nic_ns", 0.0),
-            ("router_ns", 0.0),
-            ("hbm_ns", 0.0),
-            ("hbm_bandwidth", 1.0),
-            ("hbm_scale", 0.0),
-        ):
-            if not getattr(self, name):
-                object.__setattr__(self, name, (value,) * count)
+        """Check everything."""
+        count = repeat_values(self, [name for name, _ in _LISTS.values()], self.where)
         if not 1 <= count <= 10:
             raise InputError(f"{count} dimensions", where=self.where, hint="give 1 to 10")
+        for kind in self.topologies:
+            if kind not in _TOPOLOGIES:
+                what, hint = f"unknown topology {kind!r:.40}", near(str(kind), _TOPOLOGIES)
+                raise InputError(what, where=self.where, hint=hint)
         for dim, scale in enumerate(self.scales):
             if scale == 0:
                 need = self.units[dim] - 1 if self.topologies[dim] == "FullyConnected" else 2

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from astranb.core.errors import InputError, near
 from astranb.core.file_formats import names_format
+from astranb.core.given import Given
+from astranb.core.keywords import hinted_class
+from astranb.net import ForAll
 
 from .roofline import Roofline, Rooflines
 from .words import Words
@@ -80,14 +83,53 @@ class LayerAlgorithm(NamedTuple):
         raise ValueError(text)
 
 
+_KINDS: Final = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all")
+
+GivenAlgorithms = str | Mapping[str, str | tuple[LayerAlgorithm, ...]]
+"""Algorithms of a system as they may be given: texts of its file, or what they stand for."""
+
+
+def _algorithms(text: str) -> tuple[LayerAlgorithm, ...]:
+    try:
+        return tuple(LayerAlgorithm.parse(part) for part in text.split("_") if part)
+    except ValueError as error:
+        known = (
+            "ring, direct, directN, halvingDoubling, doubleBinaryTree, oneRing, oneDirect, oneHalvingDoubling"
+        )
+        raise ValueError(f"unknown algorithm {str(error)[:40]!r}: use {known}") from None
+
+
+def _by_kind(given: GivenAlgorithms) -> Mapping[str, tuple[LayerAlgorithm, ...]]:
+    """Return the algorithms of each collective."""
+    named = dict.fromkeys(_KINDS, given) if isinstance(given, str) else given
+    for kind in named:
+        if kind not in _KINDS:
+            raise InputError(f"unknown collective {kind!r:.40}", where="algorithms", hint=near(kind, _KINDS))
+    return {kind: listed for kind, one in named.items() if (listed := _listed(one))}
+
+
+def _listed(given: str | tuple[LayerAlgorithm, ...]) -> tuple[LayerAlgorithm, ...]:
+    """Return the algorithm of each dimension, or one for all."""
+    if not isinstance(given, str):
+        return given
+    try:
+        listed = _algorithms(given)
+    except ValueError as error:
+        raise InputError(str(error), where="algorithms") from None
+    return ForAll(listed) if len(listed) == 1 else listed
+
+
+@hinted_class(chunks="write splits (chunks of a collective)")
 @dataclass(frozen=True)
 class LayerSystem:
     """The system layer of a run.
 
     Parameters
     ----------
-    algorithms : mapping of str to tuple of LayerAlgorithm
-        For ``all-reduce``, ``all-gather``, ``reduce-scatter`` and ``all-to-all``, one for each dimension.
+    algorithms : str or mapping of str to str
+        An algorithm for all dimensions, ``"ring"``, or one for each, ``"ring_direct4"``, by the names of a
+        system file; the same for every collective, or by collective (``all-reduce``, ``all-gather``,
+        ``reduce-scatter``, ``all-to-all``). They are kept as tuples of :class:`LayerAlgorithm`.
     splits : int
         Number of chunks of a collective.
     lifo : bool
@@ -112,9 +154,19 @@ class LayerSystem:
         What gives parts of layers with work their times (COMET's fork).
     where : str
         The file's name, for error messages.
+
+    Raises
+    ------
+    InputError
+        An algorithm or a collective is unknown, or a number is out of range.
+
+    Examples
+    --------
+    >>> LayerSystem({"all-reduce": "ring_direct4"}, splits=4).algorithms["all-reduce"][1]
+    LayerAlgorithm(name='direct', window=4, whole=False)
     """
 
-    algorithms: Mapping[str, tuple[LayerAlgorithm, ...]] = field(default_factory=dict)
+    algorithms: Given[GivenAlgorithms, Mapping[str, tuple[LayerAlgorithm, ...]]] = Given(_by_kind, "")
     splits: int = 1
     lifo: bool = True
     endpoint_ns: int = 10
@@ -170,16 +222,6 @@ def _one_of(names: Sequence[str]) -> Callable[[str], str]:
     return check
 
 
-def _algorithms(text: str) -> tuple[LayerAlgorithm, ...]:
-    try:
-        return tuple(LayerAlgorithm.parse(part) for part in text.split("_") if part)
-    except ValueError as error:
-        known = (
-            "ring, direct, directN, halvingDoubling, doubleBinaryTree, oneRing, oneDirect, oneHalvingDoubling"
-        )
-        raise ValueError(f"unknown {str(error)[:40]!r}: use {known}") from None
-
-
 _ROOFLINE: Final = {
     f"{memory}-mem-roofline": {
         "bw": "bandwidth_GBps",
@@ -195,7 +237,6 @@ _ROOFLINE: Final = {
     }
 }
 """Fields of :class:`Roofline` by the keys of COMET's fork: of its first version two, of its second one."""
-_KINDS: Final = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all")
 _KEYS: Final[Mapping[str, Callable[[str], Any]]] = {
     **{f"{kind}-implementation": _algorithms for kind in _KINDS},
     "scheduling-policy": _one_of(("LIFO", "FIFO")),
@@ -257,9 +298,8 @@ def read_system(path: str | Path, *, queues: int = 1, injection_scale: float = 1
     for key in ("scheduling-policy", "preferred-dataset-splits", "collective-optimization"):
         if key not in found:
             raise InputError(f"{key} is missing", where=str(path), hint=f"add {key}:")
-    algorithms = {kind: found.get(f"{kind}-implementation", ()) for kind in _KINDS}
     return LayerSystem(
-        {kind: listed for kind, listed in algorithms.items() if listed},
+        {kind: found.get(f"{kind}-implementation", ()) for kind in _KINDS},
         found["preferred-dataset-splits"],
         found["scheduling-policy"] == "LIFO",
         int(found.get("endpoint-delay", 10) * injection_scale),

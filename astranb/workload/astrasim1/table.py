@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from astranb.core.errors import InputError
+from astranb.core.given import Given
+from astranb.core.keywords import hinted_class
+from astranb.core.units import ns, size_bytes, time_ps
 
 from .roofline import CountedWork, ProductWork, Rooflines
 
@@ -17,24 +20,54 @@ COLLECTIVES = ("NONE", "ALLREDUCE", "ALLGATHER", "REDUCESCATTER", "ALLTOALL")
 """The collectives that a part of a layer may issue."""
 
 
+def _whole_ns(given: int | str) -> int:
+    """Read a time in nanoseconds, or a text with a unit."""
+    if not isinstance(given, str):
+        return given
+    time, rest = divmod(time_ps(given, where="compute_ns"), ns)
+    if rest:
+        raise InputError(f"{given!r} is not a whole number of nanoseconds", where="compute_ns")
+    return time
+
+
+def _part(given: Part | int | str) -> Part:
+    """Return a part, or one that only computes for a time."""
+    if isinstance(given, Part):
+        return given
+    if isinstance(given, bool) or not isinstance(given, int | str):
+        hint = "write Part('20 us', 'ALLREDUCE', '1 MiB'), or only its time"
+        raise InputError(f"not a part of a layer: {given!r:.60}", where="Layer", hint=hint)
+    return Part(given)
+
+
+def _layers(given: Layer | Sequence[Layer]) -> tuple[Layer, ...]:
+    layers = (given,) if isinstance(given, Layer) else tuple(given)
+    for layer in layers:
+        if not isinstance(layer, Layer):
+            raise InputError(f"not a layer: {layer!r:.60}", where="LayerTable", hint="write Layer('fc', ...)")
+    return layers
+
+
+@hinted_class(compute="write compute_ns", bytes="write size", collective_size="write size")
 @dataclass(frozen=True)
 class Part:
     """The forward pass, the input gradient or the weight gradient of a layer.
 
     Parameters
     ----------
-    compute_ns : int
+    compute_ns : int or str
+        Nanoseconds, or text as ``"20 us"``.
     collective : str
         One of :data:`COLLECTIVES`.
-    size : int
-        Bytes per NPU; of an all-gather the bytes that each NPU contributes.
+    size : int or str
+        Bytes per NPU, or text as ``"1 MiB"``; of an all-gather what each NPU contributes.
     work : ProductWork or CountedWork, optional
         What it computes: where the system has a roofline, that gives ``compute_ns``.
     """
 
-    compute_ns: int = 0
+    compute_ns: Given[int | str, int] = Given(_whole_ns, 0)
     collective: str = "NONE"
-    size: int = 0
+    size: Given[int | str, int] = Given(size_bytes, 0)
     work: ProductWork | CountedWork | None = None
 
     def __post_init__(self) -> None:
@@ -43,12 +76,13 @@ class Part:
             raise InputError(
                 f"unknown collective {self.collective[:40]!r}", hint=f"use {', '.join(COLLECTIVES)}"
             )
-        if self.compute_ns < 0 or self.size < 0:
-            raise InputError("a time or a size is negative", hint="use 0 or more")
+        if self.compute_ns < 0:
+            raise InputError("a time is negative", hint="use 0 or more")
         if self.collective != "NONE" and self.size == 0:
             raise InputError(f"size of {self.collective} is zero", hint="give its size, or use NONE")
 
 
+@hinted_class()
 @dataclass(frozen=True)
 class Layer:
     """One layer.
@@ -56,7 +90,8 @@ class Layer:
     Parameters
     ----------
     name : str
-    forward, input_gradient, weight_gradient : Part
+    forward, input_gradient, weight_gradient : Part, int or str
+        A part; or only the time that it computes, as of :class:`Part`.
     update_ns : int
         Time between the end of a collective of this layer and the end of the wait for it.
     policy : str, optional
@@ -64,9 +99,9 @@ class Layer:
     """
 
     name: str
-    forward: Part = Part()
-    input_gradient: Part = Part()
-    weight_gradient: Part = Part()
+    forward: Given[Part | int | str, Part] = Given(_part, Part())
+    input_gradient: Given[Part | int | str, Part] = Given(_part, Part())
+    weight_gradient: Given[Part | int | str, Part] = Given(_part, Part())
     update_ns: int = 0
     policy: str | None = None
 
@@ -84,7 +119,7 @@ class LayerTable:
     ----------
     loop : str
         A name registered with :func:`training_loop`.
-    layers : tuple of Layer
+    layers : Layer or sequence of Layer
     group : int, optional
         Number of NPUs of a model-parallel group (``HYBRID_TRANSFORMER``).
     checkpoints : tuple of int
@@ -101,13 +136,13 @@ class LayerTable:
 
     Examples
     --------
-    >>> layer = Layer("a", weight_gradient=Part(10, "ALLREDUCE", 1024), update_ns=1)
-    >>> LayerTable("DATA", (layer,)).scaled(comm_scale=2).layers[0].weight_gradient.size
+    >>> layer = Layer("a", weight_gradient=Part(10, "ALLREDUCE", "1 KiB"), update_ns=1)
+    >>> LayerTable("DATA", [layer]).scaled(comm_scale=2).layers[0].weight_gradient.size
     2048
     """
 
     loop: str
-    layers: tuple[Layer, ...]
+    layers: Given[Layer | Sequence[Layer], tuple[Layer, ...]] = Given(_layers)
     group: int | None = None
     checkpoints: tuple[int, ...] = ()
     initiates: tuple[int, ...] = ()

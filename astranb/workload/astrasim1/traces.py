@@ -141,7 +141,7 @@ def simai_trace(path: str | Path, passes: int = 1) -> TableTrace:
     return TableTrace(trace, tensor, degrees["ep"], degrees["pp"], degrees["all_gpus"], tuple(notes))
 
 
-def write_table_ranks(prefix: str | Path, table: TableTrace, ranks: int) -> list[Path]:
+def write_table_ranks(table: TableTrace, prefix: str | Path, *, ranks: int) -> list[Path]:
     """Write ``PREFIX.RANK.et`` for each rank, and ``PREFIX.groups.json`` if collectives name groups.
 
     ``PREFIX.job.json`` has the degrees of parallelism, but of pipelines: SimAI numbers their ranks otherwise.
@@ -157,7 +157,7 @@ def write_table_ranks(prefix: str | Path, table: TableTrace, ranks: int) -> list
         degrees = Parallelism(data=ranks // table.tensor, tensor=table.tensor, expert=table.expert)
         beside[Path(f"{prefix}.job.json")] = json.dumps(plan_document(degrees), indent=1).encode()
     if not used:
-        return write_ranks(prefix, ranks, lambda _rank: table.trace.data, beside)
+        return write_ranks(lambda _rank: table.trace.data, prefix, ranks=ranks, others=beside)
     kinds = table.groups(ranks)
     listed = {name: kinds[name] for name in used}
     count = sum(map(len, listed.values()))
@@ -182,15 +182,16 @@ def write_table_ranks(prefix: str | Path, table: TableTrace, ranks: int) -> list
         nodes.append((replace(node, attributes=others), holes))
     template = Template(nodes)
     beside[Path(f"{prefix}.groups.json")] = json.dumps(numbered).encode()
-    return write_ranks(prefix, ranks, lambda rank: template.filled(group_of[rank]), beside)
+    return write_ranks(lambda rank: template.filled(group_of[rank]), prefix, ranks=ranks, others=beside)
 
 
 def _trace_of(
     table: LayerTable, groups: dict[tuple[int, int], str], passes: int, *, ns_per_unit: int
 ) -> Trace:
-    if not 1 <= passes <= max(_MOST_NODES // (6 * len(table.layers)), 1):
+    most = max(_MOST_NODES // (6 * len(table.layers)), 1)
+    if not 1 <= passes <= most:
         what = f"{passes} passes of {len(table.layers)} layers"
-        raise InputError(what, where="passes", hint="use 1 or more")
+        raise InputError(what, where="passes", hint=f"use 1 to {most:,}")
     writer = _LoopWriter(table, groups, ns_per_unit)
     layers = Layers.of(table)
     for _ in range(passes):

@@ -31,10 +31,11 @@ if TYPE_CHECKING:
     from .operations import COLLECTIVE_NAMES as COLLECTIVE_NAMES
     from .operations import Operations as Operations
     from .operations import RankOperations as RankOperations
-    from .parts import Label as Label
-    from .parts import RecordedParts as RecordedParts
     from .placed_job import PlacedJob as PlacedJob
+    from .recorded_parts import Label as Label
+    from .recorded_parts import RecordedParts as RecordedParts
     from .system import ALGORITHM_WORDS as ALGORITHM_WORDS
+    from .system import COSTS as COSTS
     from .system import DimensionAlgorithm as DimensionAlgorithm
     from .system import System as System
     from .trace_kernels import shaped_of as shaped_of

@@ -15,8 +15,8 @@ from astranb.workload.kernels import Grid, Launch, ShapedKernel
 from .footprint import Footprint
 from .kinds import COLLECTIVE, COLLECTIVES, COMPUTE, DELAY, RECV, SEND
 from .operations import COLUMN, Operations, RankOperations
-from .parts import RecordedParts
 from .placed_job import PlacedJob
+from .recorded_parts import RecordedParts
 from .system import System
 
 __all__ = ["check_operations", "check_shown", "check_system"]

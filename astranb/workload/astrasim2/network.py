@@ -11,6 +11,7 @@ from operator import mul
 from typing import TYPE_CHECKING, Any
 
 from astranb.core.errors import InputError, near
+from astranb.core.keywords import hinted_class
 from astranb.net import (
     FULLY_CONNECTED,
     MESH,
@@ -18,8 +19,11 @@ from astranb.net import (
     RING,
     SWITCH,
     CostRates,
+    PerDimension,
     cost_dollars,
     fabric_cost_dollars,
+    per_dimension,
+    repeat_values,
 )
 
 if TYPE_CHECKING:
@@ -43,23 +47,26 @@ TOPOLOGIES = tuple(_SHAPES)
 """Topologies of one dimension, by name."""
 
 
+@hinted_class(npus="write npus_count", units="write npus_count")
 @dataclass(frozen=True)
 class DimensionNetwork:
     """A network of one or more dimensions, the first of which joins neighbouring ranks.
 
+    Each parameter is one value for all dimensions, or a list with one for each.
+
     Parameters
     ----------
-    topology : sequence of str
+    topology : str or sequence of str
         ``Ring``, ``FullyConnected``, ``Switch``, ``Mesh`` (a line), ``Mesh2D``, ``Mesh3D``,
-        ``Torus2D`` or ``Torus3D`` (squares and cubes), one for each dimension.
-    npus_count : sequence of int
+        ``Torus2D`` or ``Torus3D`` (squares and cubes).
+    npus_count : int or sequence of int
         NPUs in each dimension.
-    bandwidth : sequence of float
+    bandwidth : float or sequence of float
         Of one link of each, in 10^9 bytes per second (GB/s); ASTRA-sim 2.0 reads them as GiB/s.
-    latency : sequence of float
+    latency : float or sequence of float
         Of one link of each, in ns.
-    dimension_type : sequence of str, optional
-        ``Tile``, ``Package``, ``Node`` or ``Pod``, which determines the cost of its parts (``Node``).
+    dimension_type : str or sequence of str
+        ``Tile``, ``Package``, ``Node`` or ``Pod``, which determines the cost of its parts.
 
     Raises
     ------
@@ -68,33 +75,24 @@ class DimensionNetwork:
 
     Examples
     --------
-    >>> DimensionNetwork(["Ring", "Switch"], [4, 2], [100, 25], [500, 1000]).npus
+    >>> DimensionNetwork("Ring", 8, bandwidth=100, latency=500).npus
     8
+    >>> DimensionNetwork(["Ring", "Switch"], [4, 2], bandwidth=[100, 25], latency=500).latency
+    (500, 500)
     """
 
-    topology: Sequence[str]
-    npus_count: Sequence[int]
-    bandwidth: Sequence[float]
-    latency: Sequence[float]
+    topology: PerDimension[str] = per_dimension()
+    npus_count: PerDimension[int] = per_dimension()
+    bandwidth: PerDimension[float] = per_dimension()
+    latency: PerDimension[float] = per_dimension()
     where: str = field(default="network", compare=False)
-    dimension_type: Sequence[str] = ()
+    dimension_type: PerDimension[str] = per_dimension("Node")
 
     def __post_init__(self) -> None:
         """Check everything."""
-        lists = (self.topology, self.npus_count, self.bandwidth, self.latency)
-        if len({len(each) for each in lists}) != 1 or not self.topology:
-            counts = ", ".join(str(len(each)) for each in lists)
-            raise InputError(
-                f"topology, npus_count, bandwidth and latency differ in length: {counts}",
-                where=self.where,
-                hint="give one of each for every dimension",
-            )
-        if self.dimension_type and len(self.dimension_type) != len(self.topology):
-            raise InputError(
-                f"dimension_type has {len(self.dimension_type)} entries for {len(self.topology)} dimensions",
-                where=self.where,
-                hint="give one for each dimension",
-            )
+        names = ("topology", "npus_count", "bandwidth", "latency", "dimension_type")
+        if not repeat_values(self, names, self.where):
+            raise InputError("no dimensions", where=self.where, hint="give at least one")
         for shape in self.topology:
             if shape not in _SHAPES:
                 raise InputError(f"unknown topology {shape!r}", where=self.where, hint=near(shape, _SHAPES))
@@ -140,15 +138,15 @@ class DimensionNetwork:
 
     @property
     def places(self) -> Sequence[str]:
-        """The kind of each dimension; ``Node`` where it is not given."""
-        return self.dimension_type or ["Node"] * len(self.topology)
+        """The kind of each dimension."""
+        return self.dimension_type
 
     def cost_dollars(self, rates: CostRates = PLACES) -> float:
         """Return the cost of its links and switches at some rates (ASTRA-sim 1.0's).
 
         Examples
         --------
-        >>> DimensionNetwork(["Switch"], [8], [50], [500]).cost_dollars()
+        >>> DimensionNetwork("Switch", 8, bandwidth=50, latency=500).cost_dollars()
         6800.0
         """
         names = {RING: "Ring", MESH: "Mesh", SWITCH: "Switch", FULLY_CONNECTED: "FullyConnected"}
@@ -172,7 +170,7 @@ class DimensionNetwork:
                 what = f"{key} is missing or not a list"
                 raise InputError(what, where=where, hint="see ASTRA-sim's examples")
         topology, counts, bandwidth, latency = (document[key] for key in lists)
-        return cls(topology, counts, bandwidth, latency, where, document.get("dimension_type", ()))
+        return cls(topology, counts, bandwidth, latency, where, document.get("dimension_type", "Node"))
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from .kinds import (
     SCATTER,
     SEND,
 )
-from .parts import RecordedParts
+from .recorded_parts import RecordedParts
 
 __all__ = ["COLLECTIVE_NAMES", "MOST_BYTES", "Operations", "RankOperations"]
 

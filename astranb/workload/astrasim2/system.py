@@ -8,11 +8,12 @@ from fractions import Fraction
 from typing import Any, Final
 
 from astranb.core.errors import InputError, near
+from astranb.core.keywords import hinted_class
 
 from .kinds import DIRECT, HALVING, IN_NETWORK, INTER, INTRA, ONE_SHOT, RING_STEPS, TREE
 from .operations import COLLECTIVE_NAMES
 
-__all__ = ["ALGORITHM_WORDS", "DimensionAlgorithm", "System"]
+__all__ = ["ALGORITHM_WORDS", "COSTS", "DimensionAlgorithm", "System"]
 
 ALGORITHM_WORDS: Final = {
     "ring": "ring", "hierarchical": "ring", "allpairs": "direct", "allpairs_oneshot": "directOneShot",
@@ -29,6 +30,8 @@ _POLICIES = {"LIFO": 1, "FIFO": -1, "EXPLICIT": 0}
 _OPTIMIZATIONS = ("baseline", "localBWAware")
 _GROUPS = ("ring", "dimensions")
 _CHANNELS = ("one", "library")
+COSTS = ("wire", "library", "graph")
+"""Costs of collectives over an infrastructure of GPUs: bare messages, their library, or that in a graph."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,7 @@ class DimensionAlgorithm:
         raise InputError(f"unknown algorithm {name!r}", where=where, hint=near(name, known))
 
 
+@hinted_class(chunks="write splits (chunks of a collective)")
 @dataclass(frozen=True)
 class System:
     """Options of the system layer.
@@ -105,9 +109,18 @@ class System:
         around one ring (:func:`.whole_dimensions.along_dimensions`).
     library_channels : bool
         Whether rings and trees over an infrastructure are a library's: as many as there are NICs.
+    cost : str
+        One of :data:`COSTS`: ``"library"`` where collectives over an infrastructure of GPUs are those of the
+        GPUs' library, its choice of algorithm and what its software adds to the links; ``"graph"`` where a
+        graph replays them, whose launch is shorter.
+
+    Examples
+    --------
+    >>> System(splits=4, memory_Bps=500e12).active_chunks
+    1
     """
 
-    algorithms: Mapping[int, Sequence[DimensionAlgorithm]]
+    algorithms: Mapping[int, Sequence[DimensionAlgorithm]] = field(default_factory=dict)
     splits: int = 1
     active_chunks: int = 1
     queues: int = 1
@@ -127,10 +140,15 @@ class System:
     speeds: Mapping[int, Fraction] = field(default_factory=dict)
     group_dimensions: bool = False
     library_channels: bool = False
+    cost: str = "wire"
     where: str = field(default="system", compare=False)
 
     def __post_init__(self) -> None:
         """Check the numbers."""
+        for name in ("splits", "active_chunks", "queues", "endpoint_ns"):
+            if not isinstance(getattr(self, name), int):
+                what = f"{getattr(self, name)!r:.40} is not a whole number"
+                raise InputError(what, where=f"{self.where}, {name}")
         if min(self.splits, self.active_chunks, self.queues) < 1 or self.endpoint_ns < 0:
             raise InputError(
                 "a number of chunks or queues below 1, or a negative delay",
@@ -195,6 +213,7 @@ class System:
             bus_reduce_ns=int(document.get("local-reduction-delay", 1)),
             group_dimensions=_named(document, "group-implementation", _GROUPS, "ring", where) != "ring",
             library_channels=_named(document, "channels", _CHANNELS, "one", where) == "library",
+            cost=_named(document, "cost", COSTS, "wire", where),
             where=where,
         )
 

@@ -43,11 +43,11 @@ def along_dimensions(workload: Workload) -> Workload:
 
     Examples
     --------
-    >>> from astranb.workload.astrasim2 import DimensionNetwork, Operations, System
-    >>> network = DimensionNetwork(["Ring", "Switch"], [4, 2], [100, 25], [500, 500])
+    >>> from astranb import astrasim2
+    >>> network = astrasim2.DimensionNetwork(["Ring", "Switch"], [4, 2], bandwidth=[100, 25], latency=500)
     >>> row = {"kind": COLLECTIVE, "bytes": 4096}
-    >>> operations = [Operations.of([{**row, "group": 1 + rank // 4}]) for rank in range(8)]
-    >>> system = System.from_document({"all-reduce-implementation": ["ring", "ring"]})
+    >>> operations = [astrasim2.Operations.of([{**row, "group": 1 + rank // 4}]) for rank in range(8)]
+    >>> system = astrasim2.System.from_document({"all-reduce-implementation": ["ring", "ring"]})
     >>> groups = {1: range(4), 2: range(4, 8)}
     >>> moved = along_dimensions(Workload(operations, network, system, groups=groups))
     >>> moved.operations[7].rows[["group", "involved"]].tolist()

@@ -21,7 +21,7 @@ from astranb.chakra import (
     read_task_graph,
     task_graph_traces,
 )
-from astranb.core.errors import InputError
+from astranb.core.errors import InputError, near
 from astranb.core.file_formats import is_task_graph
 
 from .custom_collectives import read_custom_collectives
@@ -32,7 +32,7 @@ from .memory import Memory
 from .network import DimensionNetwork, InfraNetwork
 from .operations import Operations, RankOperations
 from .placed_job import PlacedJob
-from .system import System
+from .system import COSTS, System
 from .traces import check_peers, operations_of
 
 __all__ = ["Workload", "load"]
@@ -77,6 +77,23 @@ class Workload:
     footprint: Footprint | None = None
     jobs: tuple[PlacedJob, ...] = ()
     remarks: tuple[str, ...] = ()
+
+    def with_cost(self, cost: str) -> Workload:
+        """Return the workload with other costs of collectives: one of ``COSTS``.
+
+        Raises
+        ------
+        InputError
+            There is no such cost, or these ranks have no library.
+        """
+        if cost not in COSTS:
+            raise InputError(f"unknown cost {str(cost)[:40]!r}", where="cost", hint=near(str(cost), COSTS))
+        if cost != "wire" and (self.compat or not isinstance(self.network, InfraNetwork)):
+            what = "ASTRA-sim 2.0 has" if self.compat else "a network of dimensions has"
+            raise InputError(
+                f"{what} no library", where="cost", hint="give an infrastructure of GPUs, or 'wire'"
+            )
+        return replace(self, system=replace(self.system, cost=cost))
 
     @property
     def notes(self) -> list[str]:
@@ -150,13 +167,13 @@ def load(
     InputError
         A file cannot be read or used; the text names it, the place and a hint.
     """
-    near = _Beside(workload)
+    files = _Beside(workload)
     given = (
         network if network is None or isinstance(network, InfraNetwork) else read_network(network, logical)
     )
-    document = read_json(near.file("system.json") if system is None else system)
+    document = read_json(files.file("system.json") if system is None else system)
     settings = read_system(document, queues=queues, injection_scale=injection_scale, rendezvous=rendezvous)
-    described = given or near.network(logical, needed=not settings.replay)
+    described = given or files.network(logical, needed=not settings.replay)
     npus = described.npus
     traces, members, remarks = _traces(workload, groups, npus)
     if is_task_graph(workload):
@@ -182,7 +199,7 @@ def load(
         members,
         compat,
         Path(workload).name,
-        remarks=(*near.remarks(), *remarks),
+        remarks=(*files.remarks(), *remarks),
     )
 
 
@@ -194,7 +211,7 @@ def _message_remarks(traces: Sequence[Trace], where: str, *, replay: bool) -> tu
     remarks = []
     for one in message_faults(dict(enumerate(traces))):
         if one.what == OTHER_SIZE and not replay:
-            what = f"{one.count:,} {one.what}: {'; '.join(one.examples)}"
+            what = f"{one.counted}: {'; '.join(one.examples)}"
             raise InputError(what, where=where, hint=one.hint)
         if one.what != NOT_SENT:
             remarks.append(str(one))

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .background import PATTERNS as PATTERNS
     from .background import BackgroundTraffic as BackgroundTraffic
     from .collective import collective_operations as collective_operations
+    from .collective import collective_row as collective_row
     from .collective import flat as flat
     from .file import JobsFile as JobsFile
     from .file import read_jobs as read_jobs

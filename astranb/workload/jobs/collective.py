@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from astranb.collectives import Collective
 from astranb.core.errors import InputError, near
@@ -17,7 +17,7 @@ from astranb.workload.astrasim2 import (
     System,
 )
 
-__all__ = ["collective_operations", "flat"]
+__all__ = ["collective_operations", "collective_row", "flat"]
 
 _PIECE_BYTES: Final = 1 << 17
 _MOST_PIECES: Final = 64
@@ -34,6 +34,17 @@ def collective_operations(
     what: Collective, network: DimensionNetwork | InfraNetwork, ranks: int
 ) -> tuple[Operations, System]:
     """Return the only operation of each rank, and the system layer with its algorithm.
+
+    Parameters and errors are those of :func:`collective_row`.
+    """
+    row, options = collective_row(what, network, ranks)
+    return Operations.of([row]), System.from_document(options)
+
+
+def collective_row(
+    what: Collective, network: DimensionNetwork | InfraNetwork, ranks: int
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return a collective as an operation of a rank, and the system layer's document with its algorithm.
 
     The size of a collective is that of the larger of a rank's buffers; its operation has the bytes that a
     rank gives, which in an all-gather or gather are a part of that.
@@ -71,10 +82,8 @@ def collective_operations(
         "active-chunks-per-dimension": pieces,
         "collective-optimization": "localBWAware",
         "channels": "library",
+        "cost": "wire" if what.named else "library",
     }
-    system = System.from_document(options)
     part = -(-what.size // ranks) if name in ("all_gather", "gather") else what.size
-    one = Operations.of(
-        [{"kind": COLLECTIVE, "collective": COLLECTIVE_NAMES[name], "bytes": part, "peer": what.root}]
-    )
-    return one, system
+    row = {"kind": COLLECTIVE, "collective": COLLECTIVE_NAMES[name], "bytes": part, "peer": what.root}
+    return row, options

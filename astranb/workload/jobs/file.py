@@ -154,8 +154,8 @@ def _model(node: DocumentNode) -> Any:
     for key, name in _STEP.items():
         if node.has(key):
             one = node.get(key)
-            words = key in ("mode", "precision", "recompute")
-            numbers[name] = one.text() if words else one.number(1, 1 << 24)
+            is_text = key in ("mode", "precision", "recompute")
+            numbers[name] = one.text() if is_text else one.number(1, 1 << 24)
     return workload(node.get("model").text(), Parallelism(**degrees), **numbers)
 
 

@@ -19,6 +19,7 @@ from astranb.workload.astrasim2 import (
     COLLECTIVE,
     COLLECTIVE_NAMES,
     COMPUTE,
+    COSTS,
     DELAY,
     MEMORY,
     RECV,
@@ -45,7 +46,7 @@ __all__ = ["Jobs", "only_job"]
 
 _NAMES = {number: name for name, number in COLLECTIVE_NAMES.items()}
 _KINDS = {COMPUTE: "compute", SEND: "send", RECV: "receive", MEMORY: "memory", DELAY: "delay"}
-_JOINED_APART = ("algorithms", "speeds", "library_channels", "where")
+_JOINED_APART = ("algorithms", "speeds", "library_channels", "cost", "where")
 """Fields of a system that need not be the same for all jobs."""
 
 
@@ -76,7 +77,7 @@ class Jobs:
     --------
     >>> from astranb.collectives import all_reduce
     >>> two = Jobs([ClusterJob(all_reduce("1 MiB", "ring"), ranks=some) for some in ([0, 2], [1, 3])])
-    >>> network = DimensionNetwork(["Ring"], [4], [50], [500])
+    >>> network = DimensionNetwork("Ring", 4, bandwidth=50, latency=500)
     >>> [(job.name, job.gpus) for job in two.on(network).jobs]
     [('job 0', '0,2'), ('job 1', '1,3')]
     """
@@ -383,7 +384,11 @@ def _system(
     roofline = any(each.roofline for _, _, each in own)
     library = any(each.library_channels for _, _, each in own)
     algorithms = _algorithms(own, network)
-    return replace(system, algorithms=algorithms, speeds=speeds, roofline=roofline, library_channels=library)
+    cost = max((each.cost for _, _, each in own), key=COSTS.index)
+    return replace(
+        system, algorithms=algorithms, speeds=speeds, roofline=roofline, library_channels=library,
+        cost=cost,
+    )  # fmt: skip
 
 
 def _algorithms(

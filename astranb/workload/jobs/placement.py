@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from astranb.core.errors import InputError, near
+from astranb.core.plural import plural
 
 __all__ = ["PLACEMENTS", "FreeGpus"]
 
@@ -62,7 +63,7 @@ class FreeGpus:
         """
         where = f"job {name}"
         if count > self.npus:
-            what = f"it needs {count:,} GPUs, but the network has {self.npus:,}"
+            what = f"it needs {plural(count, 'GPU')}, but the network has {self.npus:,}"
             raise InputError(what, where=where, hint="use a smaller plan or a larger network")
         if isinstance(placement, str):
             chosen = self._placed(placement, count, seed, where)
@@ -74,7 +75,7 @@ class FreeGpus:
 
     def _listed(self, ranks: list[int], count: int, where: str) -> list[int]:
         if len(ranks) != count:
-            what = f"it needs {count:,} GPUs, but has {len(ranks):,}"
+            what = f"it needs {plural(count, 'GPU')}, but has {len(ranks):,}"
             raise InputError(what, where=where, hint="give as many ranks as it has")
         if len(set(ranks)) != len(ranks):
             twice = next(rank for rank in ranks if ranks.count(rank) > 1)
@@ -94,7 +95,7 @@ class FreeGpus:
             raise InputError(f"unknown placement {placement[:40]!r}", where=where, hint=hint)
         free = self.left
         if len(free) < count:
-            what = f"it needs {count:,} GPUs, but {len(free):,} are free"
+            what = f"it needs {plural(count, 'GPU')}, but {len(free):,} are free"
             raise InputError(what, where=where, hint="use smaller jobs or a larger network")
         if placement == "random":
             drawn = np.random.Generator(np.random.PCG64(seed)).choice(free, count, replace=False)
@@ -113,7 +114,7 @@ class FreeGpus:
             ]
             some = [rank for node in nodes if not any(self._owner[rank] for rank in node) for rank in node]
             if len(some) < count:
-                what = f"it needs {count:,} GPUs of whole nodes, {len(some):,} are free"
+                what = f"it needs {plural(count, 'GPU')} of whole nodes, {len(some):,} are free"
                 raise InputError(what, where=where, hint="use 'contiguous' or 'scattered'")
             return some[:count]
         for first in free:

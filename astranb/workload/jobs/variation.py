@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from astranb.core.errors import InputError, near
+from astranb.core.plural import plural
 from astranb.core.units import format_time, time_ps
 from astranb.hardware import Gpu
 from astranb.workload.astrasim2 import (
@@ -155,10 +156,10 @@ class Variation:
 
     Examples
     --------
-    >>> from astranb.workload.models import Parallelism, workload
-    >>> step = workload("gpt3-125m", Parallelism(data=2))
+    >>> from astranb import models, units
+    >>> step = models.workload("gpt3-125m", models.Parallelism(data=2))
     >>> slow = Variation(3, stragglers=Stragglers(2.0)).of(step).on()
-    >>> [int(one.rows["duration_ns"].sum()) // 1_000_000 for one in slow.operations]
+    >>> [int(one.rows["duration_ns"].sum()) * units.ns // units.ms for one in slow.operations]
     [14, 7]
     """
 
@@ -187,7 +188,7 @@ class Variation:
             parts.append(f"jitter {self.jitter.cv:g} ({self.jitter.shape})")
         if self.stragglers:
             count = self.stragglers.ranks
-            slow = f"{count} straggler{'s' * (count > 1)}"
+            slow = plural(count, "straggler")
             parts.append(f"{slow}, {self.stragglers.factor:g} times as long")
         if self.failures and self.failures.gpu_every is not None:
             parts.append(f"a GPU fails every {format_time(time_ps(self.failures.gpu_every))}")

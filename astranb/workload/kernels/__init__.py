@@ -39,8 +39,10 @@ if TYPE_CHECKING:
     from .times import COSTS as COSTS
     from .times import EFFICIENCIES as EFFICIENCIES
     from .times import LAUNCHES as LAUNCHES
+    from .times import WEIGHTS as WEIGHTS
     from .times import CostModel as CostModel
     from .times import KernelTimes as KernelTimes
+    from .times import power_part as power_part
     from .times import read_efficiency as read_efficiency
     from .timings import KernelTiming as KernelTiming
     from .timings import read_timings as read_timings

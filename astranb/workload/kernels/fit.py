@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from astranb.core.errors import InputError
+from astranb.core.plural import plural
 from astranb.hardware import GPU_FORMAT, PRECISIONS, Gpu, gpu_named, quantities
 
 from .times import KernelTimes
@@ -62,7 +63,7 @@ class Fit(NamedTuple):
         """Quality of the fit, in a line."""
         left = [error for _, error in self.errors]
         mean, worst = sum(map(abs, left)) / len(left), max(left, key=abs)
-        return f"{len(left)} rows, mean error {mean:.0%}, worst {worst:+.0%}"
+        return f"{plural(len(left), 'row')}, mean error {mean:.0%}, worst {worst:+.0%}"
 
 
 def gpu_of_file(path: str | Path, like: Gpu) -> Fit:
@@ -164,9 +165,9 @@ def fit_gpu(rows: Iterable[KernelTiming], like: Gpu, *, name: str | None = None)
 
     Examples
     --------
-    >>> from astranb.workload.kernels import GPUS, KernelTimes, Product
-    >>> real, shape = GPUS["b200-sxm"], {"m": 8192, "n": 8192, "k": 8192}
-    >>> took = KernelTimes(real, sustained=1.0).kernel_ns(Product(8192, 8192, 8192))
+    >>> from astranb.workload import kernels
+    >>> real, shape = kernels.GPUS["b200-sxm"], {"m": 8192, "n": 8192, "k": 8192}
+    >>> took = kernels.KernelTimes(real, sustained=1.0).kernel_ns(kernels.Product(8192, 8192, 8192))
     >>> row = KernelTiming("mine", "gemm", "bf16", shape, took)
     >>> from dataclasses import replace
     >>> slower = replace(real, matrices={**real.matrices, "bf16": 0.5})

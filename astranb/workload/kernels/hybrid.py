@@ -168,7 +168,9 @@ class HybridMemory:
                 f"{size / 1e9:,.1f}" for size in (total + offloaded, local, self.capacity_bytes, out - room)
             )
             what = f"a rank needs {needed} GB: {own} of the GPU and {more} expanded are {missing} too few"
-            raise InputError(what, where="memory", hint="take more expanded memory, or divide the model more")
+            raise InputError(
+                what, where="GPU memory", hint="take more expanded memory, or divide the model more"
+            )
         if not out:
             return None
         if self.placement == "evenly":

@@ -120,8 +120,8 @@ def grids(kernel: Product | Attention | Stream, times: KernelTimes, preset: Pres
     Examples
     --------
     >>> from astranb.gpu import preset
-    >>> from astranb.workload.kernels import GPUS
-    >>> large = grids(Product(8192, 8192, 8192), KernelTimes(GPUS["h100-sxm"]), preset("h100-sxm"))
+    >>> from astranb.workload import kernels
+    >>> large = grids(Product(8192, 8192, 8192), KernelTimes(kernels.GPUS["h100-sxm"]), preset("h100-sxm"))
     >>> large[0].rows, large[0].columns, large[0].steps, large[0].row_lines, large[0].column_lines
     (64, 43, 128, 128, 96)
     """

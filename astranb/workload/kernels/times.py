@@ -15,8 +15,10 @@ Every kernel takes a constant besides. What GPUs achieve is in :mod:`.gpus`.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Final, NamedTuple
 
 from astranb.core.errors import InputError, near
@@ -26,7 +28,17 @@ from astranb.hardware import PRECISIONS, Gpu
 from .hybrid import HybridMemory, MemorySplit
 from .work import Attention, HostUpdate, Kernel, Product, Stream, TimedKernel
 
-__all__ = ["COSTS", "EFFICIENCIES", "LAUNCHES", "CostModel", "KernelTimes", "Tile", "read_efficiency"]
+__all__ = [
+    "COSTS",
+    "EFFICIENCIES",
+    "LAUNCHES",
+    "WEIGHTS",
+    "CostModel",
+    "KernelTimes",
+    "Tile",
+    "power_part",
+    "read_efficiency",
+]
 
 _TILES: Final = (
     (256, 128, 1.0), (128, 256, 1.0), (128, 128, 1.0), (128, 64, 0.92), (64, 128, 0.92), (64, 64, 0.6),
@@ -55,6 +67,12 @@ SUSTAINED: Final = 0.9
 _STREAMED: Final = {"optimizer": "optimizer", "matrices": "gradients"}
 """Sort of data that passes over memory move, by their sort; others move activations."""
 _NUMBER_BYTES: Final = {"bf16": 2, "fp16": 2, "fp8": 1}
+WEIGHTS: Final[dict[str, tuple[Fraction, bool]]] = {
+    "mxfp4": (Fraction(17, 32), True),
+    "nvfp4": (Fraction(9, 16), False),
+}
+"""Bytes of a parameter that is stored in four bits, and whether those of experts alone are: MXFP4 has a scale
+of a byte for 32 numbers (OCP Microscaling Formats 1.0; gpt-oss has its experts in it), NVFP4 one for 16."""
 _CAST_BYTES: Final = 4
 """To cast a number to fp8: two bytes read, one written, and one more for the transposed copy."""
 
@@ -94,7 +112,7 @@ def read_efficiency(text: str | float | None) -> float | None:
     if not 0.01 <= value <= 1:
         hint = near(str(text), EFFICIENCIES)
         raise InputError(
-            f"unknown efficiency {str(text)[:40]!r}", where="efficiency", hint=f"{hint}; or 0.01 to 1"
+            f"unknown efficiency {str(text)[:40]!r}", where="efficiency", hint=f"{hint} (or 0.01 to 1)"
         )
     return value
 
@@ -151,6 +169,11 @@ class KernelTimes:
         (:meth:`holding`); until then it reads nothing.
     costs : str
         One of :data:`COSTS`: the model that times each kernel.
+    weights : str
+        One of :data:`WEIGHTS`, in which parameters are stored and read; products compute in ``precision`` all
+        the same. ``none``, or empty: they are stored in that.
+    power : float
+        Part of the GPU's power that it may draw (:func:`power_part`).
 
     Raises
     ------
@@ -163,8 +186,8 @@ class KernelTimes:
     >>> from astranb.hardware import GPUS
     >>> times = KernelTimes(GPUS["h100-sxm"])
     >>> large = Product(8192, 8192, 8192)
-    >>> 500 < large.flops / times.kernel_ns(large) / 1e3 < 989  # TFLOP/s
-    True
+    >>> times.kernel_ns(large)
+    1512674
     """
 
     def __init__(
@@ -178,7 +201,15 @@ class KernelTimes:
         stream_k: bool = False,
         expanded: HybridMemory | None = None,
         costs: str = "kernels",
+        weights: str = "",
+        power: float = 1.0,
     ) -> None:
+        if weights not in ("", "none", *WEIGHTS):
+            what = f"unknown weights {weights[:40]!r}"
+            raise InputError(what, where="weights", hint=near(weights, ("none", *WEIGHTS)))
+        if power != 1 and (efficiency is not None or costs != _OWN):
+            what = "a limit of power changes kernels, not an efficiency or a cost model"
+            raise InputError(what, where="power", hint="leave one of them out")
         if precision not in PRECISIONS or precision not in gpu.peaks:
             known = [name for name in PRECISIONS if name in gpu.peaks]
             raise InputError(
@@ -194,7 +225,7 @@ class KernelTimes:
             hint = "leave one of them out"
             raise InputError("a cost model and an efficiency exclude each other", where="costs", hint=hint)
         self.gpu, self.precision, self.efficiency, self.launch = gpu, precision, efficiency, launch
-        self.costs = costs
+        self.costs, self.weights, self.power = costs, weights, power
         self.sustained, self.stream_k, self.expanded = sustained, stream_k, expanded
         self.split: MemorySplit | None = None
         self._known: dict[Kernel, int] = {}
@@ -203,8 +234,23 @@ class KernelTimes:
         made = KernelTimes(
             self.gpu, self.precision, efficiency=self.efficiency, launch=self.launch,
             sustained=self.sustained, stream_k=self.stream_k, expanded=expanded, costs=self.costs,
+            weights=self.weights, power=self.power,
         )  # fmt: skip
         made.split = split
+        return made
+
+    def launched(self, launch: str) -> KernelTimes:
+        """Return the times of the same kernels with another launch, of :data:`LAUNCHES`."""
+        made = self._with(self.expanded, self.split)
+        made.launch = launch
+        return made
+
+    def stored(self, weights: str) -> KernelTimes:
+        """Return the times with parameters stored in others of :data:`WEIGHTS`, unless some are named."""
+        if self.weights or not weights:
+            return self
+        made = self._with(self.expanded, self.split)
+        made.weights = weights
         return made
 
     def expanded_by(self, memory: HybridMemory | None) -> KernelTimes:
@@ -228,9 +274,9 @@ class KernelTimes:
 
         Examples
         --------
-        >>> from astranb.workload.kernels import GPUS, HybridMemory, MemoryTier
-        >>> memory = HybridMemory(MemoryTier.of("480 GB, 500 GB/s"))
-        >>> times = KernelTimes(GPUS["a100-sxm"], efficiency=1.0, expanded=memory)
+        >>> from astranb.workload import kernels
+        >>> memory = kernels.HybridMemory(kernels.MemoryTier.of("480 GB, 500 GB/s"))
+        >>> times = KernelTimes(kernels.GPUS["a100-sxm"], efficiency=1.0, expanded=memory)
         >>> held = {"weights": 100 * 10**9, "activations": 9 * 10**9}
         >>> [one.kernel_ns(Stream(10**9)) for one in (times, times.holding(held))]
         [579784, 956167]
@@ -262,6 +308,8 @@ class KernelTimes:
         """Description of the times, in a line."""
         gpu, peak = self.gpu, f"{self.peak_flops / 1e12:g} TFLOP/s ({self.precision})"
         rates = f"{peak}, {gpu.memory_Bps / 1e9:g} GB/s"
+        rates += f", limited to {self.power:.0%} of its power" if self.power < 1 else ""
+        rates += f", weights in {self.weights}" * (self.weights in WEIGHTS)
         if self.costs != _OWN:
             return f"kernels of {gpu.name} by cost model {self.costs}, of {rates}"
         if self.efficiency is None:
@@ -370,8 +418,8 @@ class KernelTimes:
         Examples
         --------
         >>> from astranb.hardware import GPUS
-        >>> KernelTimes(GPUS["h100-sxm"]).fitted_ns(Stream(10**9)) // 1000
-        341.0
+        >>> round(KernelTimes(GPUS["h100-sxm"]).fitted_ns(Stream(10**9)))
+        341713
         """
         if isinstance(kernel, Product):
             return self._product_ns(kernel)
@@ -408,7 +456,16 @@ class KernelTimes:
             return 0  # of the GPU's memory; or not known
         each = _NUMBER_BYTES[self._precision_of(kernel)]
         one = kernel
-        return one.copies * (each * (one.m * one.k + one.k * one.n) + 2 * one.m * one.n)
+        return one.copies * (each * one.m * one.k + 2 * one.m * one.n) + self._matrix_bytes(one)
+
+    def _matrix_bytes(self, one: Product) -> int:
+        """Return the bytes of a product's other matrices, which may be parameters in four bits."""
+        numbers = one.copies * one.k * one.n
+        if self.weights in WEIGHTS and one.weights and not (one.plain or one.sums):
+            size, experts_alone = WEIGHTS[self.weights]
+            if one.experts or not experts_alone:
+                return math.ceil(numbers * size)
+        return numbers * _NUMBER_BYTES[self._precision_of(one)]
 
     def moved_parts(self, kernel: Kernel) -> dict[str, int]:
         """Return the same by what the bytes are for (:data:`astranb.workload.models.MEMORY_PARTS`).
@@ -422,11 +479,10 @@ class KernelTimes:
             kept = 2 * kernel.kept_numbers
             return {"cache": kept, "activations": moved - kept}
         if isinstance(kernel, Product) and kernel.weights:
-            each = _NUMBER_BYTES[self._precision_of(kernel)]
             if kernel.sums:
                 of_gradients = 2 * kernel.copies * kernel.m * kernel.n
                 return {"gradients": of_gradients, "activations": moved - of_gradients}
-            of_weights = each * kernel.copies * kernel.k * kernel.n
+            of_weights = self._matrix_bytes(kernel)
             return {"weights": of_weights, "activations": moved - of_weights}
         return {"activations": moved}
 
@@ -451,7 +507,7 @@ class KernelTimes:
         """Return the tiles that a product may be cut into: the usual ones, and more (rows, columns, rate)."""
         gpu = self.gpu
         precision = self._precision_of(one)
-        rate = gpu.peaks[precision] * gpu.matrices[precision] * self.sustained / gpu.sms / 1e9
+        rate = gpu.peaks[precision] * gpu.matrices[precision] * self.sustained * self.power / gpu.sms / 1e9
         choices = [(tile, _SPLITS) for tile in (*_TILES, *more)]
         if gpu.fp8_tiles and precision == "fp8":
             alone = choices if one.m == 1 else []
@@ -510,7 +566,7 @@ class KernelTimes:
         part *= seen / (seen + gpu.half_keys)
         # Tiles on the diagonal of a causal mask are computed whole.
         whole = one.flops * (1 + rows * _DIAGONAL / 2 / one.pairs if one.causal else 1)
-        return whole * 1e9 / (gpu.peaks["bf16"] * part * self.sustained)
+        return whole * 1e9 / (gpu.peaks["bf16"] * part * self.sustained * self.power)
 
 
 _SINCE_TRITON: Final = 1.8
@@ -554,3 +610,37 @@ COSTS: Final[Registry[str, CostModel]] = Registry(
     {_OWN: CostModel(_OWN, "tiles and passes over memory, fitted to timings", _fitted_ns)},
 )
 """The cost models of kernels, by name."""
+
+_LEAST_POWER: Final = 0.25
+"""Least part of a GPU's power that a limit may be: drivers take no less, and clocks do not fall further."""
+
+
+def power_part(gpu: Gpu, limit: str | None) -> float:
+    """Return the part of a GPU's power that a limit leaves, as ``500W``; None: all of it.
+
+    Products and attention draw the most, so that a limit holds their clock down; it is taken to fall in
+    proportion: cuBLAS at 500 of 1,400 W reaches 617 TFLOP/s on GB300, and 1,600 to 2,174 at 1,400
+    (github.com/facebookexperimental/triton, pull request 2023), 28 to 39 % where 36 % are in proportion.
+    Memory keeps its clock (github.com/ashalliants/ninfer-3090, pull request 72).
+
+    Raises
+    ------
+    InputError
+        It is no power, or more than the GPU draws, or less than a quarter.
+
+    Examples
+    --------
+    >>> from astranb.hardware import GPUS
+    >>> round(power_part(GPUS["h100-sxm"], "500W"), 3)
+    0.714
+    """
+    if limit is None:
+        return 1.0
+    most = gpu.costs.peak_W
+    match = re.fullmatch(r"(\d{1,6}(?:\.\d{1,3})?) ?(k?)W", limit.strip(), re.IGNORECASE)
+    watts = float(match[1]) * (1000 if match[2] else 1) if match else 0.0
+    if not _LEAST_POWER * most <= watts <= most:
+        what = f"{limit[:40]!r} is no limit of {gpu.name}'s power"
+        hint = f"take {_LEAST_POWER * most:g}W to {most:g}W"
+        raise InputError(what, where="power", hint=hint)
+    return watts / most

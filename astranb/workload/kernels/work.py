@@ -49,6 +49,8 @@ class Product:
         Kernels. (Training libraries launch a product for each expert; those of inference one for all.)
     sums : bool
         Whether its output is the gradient of parameters, and none of its inputs is parameters.
+    experts : bool
+        Whether the parameters are those of experts.
 
     Examples
     --------
@@ -66,6 +68,7 @@ class Product:
     bias: bool = False
     launches: int = 1
     sums: bool = False
+    experts: bool = False
 
     @property
     def sort(self) -> str:
@@ -292,9 +295,9 @@ def expert_kernels(
     moved, launches = Stream(2 * tokens * hidden * number_bytes), used if cast else 1
     return (
         moved,
-        Product(each, matrices * width, hidden, used, cast=cast, launches=launches),
+        Product(each, matrices * width, hidden, used, cast=cast, launches=launches, experts=True),
         Stream((matrices + 1) * tokens * width * number_bytes),
-        Product(each, hidden, width, used, cast=cast, launches=launches),
+        Product(each, hidden, width, used, cast=cast, launches=launches, experts=True),
         moved,
     )
 

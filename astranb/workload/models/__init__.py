@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from .program import Cost as Cost
     from .program import StageProgram as StageProgram
     from .program import Unit as Unit
+    from .schedules import bubble_of as bubble_of
+    from .schedules import stage_order as stage_order
     from .stage import Stage as Stage
     from .step import ModelStep as ModelStep
     from .step import workload as workload

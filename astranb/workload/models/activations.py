@@ -22,9 +22,10 @@ class LayerActivations:
 
     Examples
     --------
-    >>> from astranb.workload.models import MODELS, Parallelism
-    >>> one = LayerActivations(MODELS["gpt3-1.3b"], Job(Parallelism(), 2048, 1, recompute="full"))
-    >>> one.kept(experts=False) == 2 * 2048 * MODELS["gpt3-1.3b"].hidden
+    >>> from astranb import models
+    >>> job = Job(models.Parallelism(), 2048, 1, recompute="full")
+    >>> one = LayerActivations(models.MODELS["gpt3-1.3b"], job)
+    >>> one.kept(experts=False) == 2 * 2048 * models.MODELS["gpt3-1.3b"].hidden
     True
     """
 
@@ -70,4 +71,22 @@ class LayerActivations:
         if self.job.recompute == "full":
             return self.costs.activation // self._divided
         less = self.scores() if self.job.recompute == "selective" else 0
+        if self.job.recompute == "ops":
+            less = self.again(experts=experts)
         return self.layer(experts=experts) - less
+
+    def again(self, *, experts: bool) -> int:
+        """Bytes of what is computed again operation by operation, as :meth:`Costs.again` has it.
+
+        The inputs of norms, keys, and what the second product of an MLP makes of its input, with the product
+        of both; without a gate what the activation makes.
+        """
+        m, job, costs = self.model, self.job, self.costs
+        each = job.bytes_each
+        fed = 1 if job.precision == "fp8" else each
+        found = m.hidden * (each + 2 * fed + (2 if job.dropout else 0)) // self._divided
+        if not m.is_latent:
+            found += cached_width(m, job.parallelism.tensor, self.part) // 2 * each
+        if not experts:
+            found += ((each if m.gated else 0) + fed) * costs.share_of(m.ffn)
+        return costs.tokens * found

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from astranb.core.errors import InputError
+from astranb.core.plural import plural
 from astranb.workload.astrasim2 import (
     DimensionNetwork,
     InfraNetwork,
@@ -66,6 +67,9 @@ class _Placed(Protocol):
     @property
     def left_out(self) -> str: ...
 
+    @property
+    def chosen(self) -> str: ...
+
 
 def machine(
     step: _Placed,
@@ -104,12 +108,13 @@ def machine(
 
     Examples
     --------
-    >>> from astranb.workload.models import Parallelism, workload
-    >>> machine(workload("gpt3-125m", Parallelism(data=16))).network.topology
-    ['Switch', 'Switch']
+    >>> from astranb import models
+    >>> machine(models.workload("gpt3-125m", models.Parallelism(data=16))).network.topology
+    ('Switch', 'Switch')
     """
     ranks, assumed = step.ranks, []
-    last = [f"the model: {step.left_out}"] if step.left_out else []
+    last = [f"{step.chosen}; --framework megatron fuses them"] if step.chosen else []
+    last += [f"the model: {step.left_out}"] if step.left_out else []
     times = step.times or KernelTimes(gpu_named(DEFAULT_GPU), step.precision)
     described: DimensionNetwork | InfraNetwork
     if network is None:
@@ -122,7 +127,7 @@ def machine(
     else:
         described = network if isinstance(network, DimensionNetwork | InfraNetwork) else read_network(network)
     if described.npus != ranks:
-        what = f"the network has {described.npus} NPUs, but the plan has {ranks} ranks"
+        what = f"the network has {plural(described.npus, 'NPU')}, but the plan has {plural(ranks, 'rank')}"
         raise InputError(
             what,
             where=described.where,
@@ -137,8 +142,10 @@ def machine(
     if step.host_updates or (step.moved_bytes and memory is None and times.expanded is None):
         host = times.gpu.host
         assumed.append(f"offloaded to the host, over {host.link_Bps / 1e9:g} GB/s: {host.text}")
-    split = f"{settings.splits} chunk{'s' if settings.splits > 1 else ''} per collective"
+    split = f"{plural(settings.splits, 'chunk')} per collective"
     names = "ring algorithms" if all_reduce == "ring" else "all-reduces of few steps"
+    if isinstance(described, InfraNetwork):
+        names = f"collectives of the GPUs' library, else {names}"
     assumed.append(f"{times.text}; {names}, {split}; replace with --system FILE")
     return Cluster(described, settings, times.peak_flops, [*assumed, *last], outside)
 
@@ -171,6 +178,7 @@ def assumed_system(
             "preferred-dataset-splits": chunks,
             "collective-optimization": "localBWAware",
             "channels": "library",
+            "cost": "library",
         },
         "the assumed system",
         **options,
@@ -197,14 +205,14 @@ def _two_tiers(ranks: int, links: Interconnect) -> tuple[DimensionNetwork, str]:
     node = _node(ranks, links)
     inside, between = links.inside_Bps / 1e9, links.between_Bps / 1e9
     text = (
-        f"{node} GPUs per node at {inside:g} GB/s of {links.inside_peak_Bps / 1e9:g} "
+        f"{plural(node, 'GPU')} per node at {inside:g} GB/s of {links.inside_peak_Bps / 1e9:g} "
         f"and {links.inside_ns:,} ns ({links.inside_text})"
     )
     where = "the assumed network"
     if node == ranks:
         return DimensionNetwork(["Switch"], [ranks], [inside], [links.inside_ns // 2], where, ["Node"]), text
     text += (
-        f", {ranks // node} nodes at {between:g} GB/s of {links.between_peak_Bps / 1e9:g} and "
+        f", {plural(ranks // node, 'node')} at {between:g} GB/s of {links.between_peak_Bps / 1e9:g} and "
         f"{links.between_ns:,} ns per GPU ({links.between_text})"
     )
     counts, latencies = [node, ranks // node], [links.inside_ns // 2, links.between_ns // 2]

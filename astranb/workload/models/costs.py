@@ -151,7 +151,7 @@ class Costs:
 
     def _passes(self, numbers: int, name: str) -> tuple[Kernel, ...]:
         """The library's passes over memory of one of :data:`_PASSES`."""
-        one = _PASSES[self.job.library][name]
+        one = _PASSES[self.job.framework][name]
         size = numbers * one.forward * self.job.bytes_each // 2
         return (Stream(size, one.launches, one.backward / one.forward),)
 
@@ -209,7 +209,7 @@ class Costs:
     def _attention(self, seen: int, heads: int, *, causal: bool) -> tuple[Kernel, ...]:
         """The kernels of attention."""
         m, sequences = self.model, self.job.micro
-        each, version = self.tokens // sequences, 2 if self.job.library == "pytorch" else 0
+        each, version = self.tokens // sequences, 2 if self.job.framework == "pytorch" else 0
         if self.job.attention == "flash1":
             version = 1
         halves = 2 // self.job.cache_bytes if self.job.mode != "training" else 1
@@ -250,6 +250,27 @@ class Costs:
             shape, then=self._passes(self.tokens * part, "gated" if m.gated else "plain")
         )
         return opening, self._products((part, m.hidden))
+
+    def again(self, *, experts: bool) -> Cost:
+        """Operations of a layer that are computed again where others are kept: ``--recompute=ops``.
+
+        Passes between products, and every second product: of those of queries, keys, values, attention's
+        output, the gate, the MLP's inside and its output these are keys, output and inside; without a gate
+        the MLP's output (github.com/pytorch/torchtitan, ``selective_ac_option = "op"``: attention and every
+        other matrix product are saved). Experts are kept.
+        """
+        m = self.model
+        found = self.around().plus(self.around()).plus(self.output())
+        if self.heads and not m.is_latent:
+            turned = self.tokens * (self.heads + self.kv_heads) * m.key_size
+            then = () if m.positions else self._fused(turned, "positions")
+            found = found.plus(self._products((m.hidden, self._cached // 2), then=then))
+        if not experts:
+            part = self.share_of(m.ffn)
+            second = (m.hidden, part) if m.gated else (part, m.hidden)
+            then = self._passes(self.tokens * part, "gated" if m.gated else "plain")
+            found = found.plus(self._products(second, then=then))
+        return found
 
     def around_experts(self) -> Cost:
         """The router and the experts that every token goes to."""

@@ -108,9 +108,9 @@ def recommendation(model: Dlrm, job: Job) -> StageProgram:
     for number in range(job.microbatches):
         lookup = Cost(rows // size, 2 * rows, vector=True, kernels=(Stream(2 * rows, data="weights"),))
         found = program.compute(f"lookup {number}", lookup)
-        there = program.collect("all_to_all", "data", rows, f"embeddings {number}", [found])
+        exchanged = program.collect("all_to_all", "data", rows, f"embeddings {number}", [found])
         done = forward(program, job, bottom, number)
-        program.compute(f"pairs fwd {number}", pairs, [*there, done])
+        program.compute(f"pairs fwd {number}", pairs, [*exchanged, done])
         forward(program, job, top, number)
         if job.mode != "training":
             continue
@@ -141,10 +141,10 @@ def recommendation_memory(model: Dlrm, job: Job) -> RankMemory:
 
     Examples
     --------
-    >>> from astranb.workload.models import Parallelism
-    >>> found = recommendation_memory(DLRM["dlrm"], Job(Parallelism(data=8), 1, 8 * 2048))
-    >>> found.weights // 10**6, found.optimizer // 10**6
-    (6013, 28)
+    >>> from astranb import models
+    >>> found = recommendation_memory(DLRM["dlrm"], Job(models.Parallelism(data=8), 1, 8 * 2048))
+    >>> round(found.parts_GB["weights"], 2), round(found.parts_GB["optimizer"], 2)
+    (6.01, 0.03)
     """
     degrees, size = job.parallelism, job.bytes_each
     dense, training = model.dense_parameters, job.mode == "training"

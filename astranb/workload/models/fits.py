@@ -8,6 +8,8 @@ from typing import Final
 
 from astranb.chakra.scaling import Parallelism
 from astranb.core.errors import InputError
+from astranb.core.plural import plural
+from astranb.core.units import format_bytes
 
 from .job import RECOMPUTE, Job
 from .memory import RankMemory, rank_memory
@@ -99,7 +101,7 @@ def proposal(
     better = what_fits(model, job, limit_bytes, per_node)
     if better is not None and better.parallelism.ranks == ranks:
         return f"take {options_of(better)}"
-    several = f"{ranks:,} GPU{'s' if ranks > 1 else ''}"
+    several = plural(ranks, "GPU")
     more = "" if better is None else f"{better.parallelism.ranks:,}, with {options_of(better)}"
     training = job.mode == "training"
     if training and host and not job.offloads("optimizer"):
@@ -116,6 +118,10 @@ def proposal(
     return f"nothing similar fits on {several}: take {more}"
 
 
+def _gigabytes(count: int) -> str:
+    return f"{count / 1e9:,.1f} GB" if count >= 10**8 else format_bytes(count)
+
+
 def does_not_fit(found: RankMemory, limit_bytes: int, gpu: str, expanded_bytes: int, hint: str) -> InputError:
     """Return the error for a rank that does not fit: what it needs, and what is missing.
 
@@ -129,14 +135,14 @@ def does_not_fit(found: RankMemory, limit_bytes: int, gpu: str, expanded_bytes: 
     parts = sorted(found.parts.items(), key=lambda one: -one[1])[:3]
     largest = ", ".join(f"{name} {size / 1e9:,.1f}" for name, size in parts)
     what = (
-        f"a rank of stage {found.stage} needs {found.total / 1e9:,.1f} GB of the "
-        f"{limit_bytes / 1e9:,.1f} GB of {gpu} ({largest})"
+        f"a rank of stage {found.stage} needs {found.total_GB:,.1f} GB of the "
+        f"{_gigabytes(limit_bytes)} of {gpu} ({largest})"
     )
     if expanded_bytes:
         missing = (found.total - limit_bytes - expanded_bytes) / 1e9
         what += f"; with {expanded_bytes / 1e9:,.1f} GB of expanded memory {missing:,.1f} GB are missing"
     other = "more expanded memory" if expanded_bytes else "--memory-limit none"
-    return InputError(what, where="memory", hint=f"{hint}; or {other}")
+    return InputError(what, where="GPU memory", hint=f"{hint}; or {other}")
 
 
 def what_fits(model: Transformer, job: Job, limit_bytes: int, per_node: int = PER_NODE) -> Job | None:
@@ -212,11 +218,14 @@ def options_of(job: Job) -> str:
     degrees, found = job.parallelism, []
     for name, flag in _FLAGS.items():
         value = getattr(degrees, name)
-        if value != (0 if name == "zero" else 1):
+        if value != (0 if name == "zero" else 1) and not (name == "interleave" and degrees.is_vee):
             found.append(f"--{flag} {value}")
         if name == "tensor" and degrees.sequence:
             found.append("--sp")
+    found += [f"--schedule {degrees.schedule}"] if degrees.splits_backward else []
     found += [f"--batch {job.batch}", f"--microbatches {job.microbatches}"]
     if job.recompute != "none":
-        found.append(f"--recompute {job.recompute}")
+        found.append(f"--recompute={job.recompute}")
+    if job.framework != replace(job, library="").framework:
+        found.append(f"--framework {job.framework}")
     return " ".join(found)

@@ -47,11 +47,11 @@ def step_footprint(
 
     Examples
     --------
-    >>> from astranb.workload.models import MODELS, Parallelism
+    >>> from astranb import models, units
     >>> from astranb.workload.models.pipeline import stage_program
-    >>> model, job = MODELS["gpt3-1.3b"], Job(Parallelism(), 2048, 4, 2)
+    >>> model, job = models.MODELS["gpt3-1.3b"], Job(models.Parallelism(), 2048, 4, 2)
     >>> found = step_footprint(model, job, [stage_program(model, job, 0)])
-    >>> dict(zip(found.parts, (found.peaks()[0] / 1e9).round(1).tolist()))
+    >>> dict(zip(found.parts, (found.peaks()[0] / units.GB).round(1).tolist()))
     {'weights': 2.6, 'gradients': 2.6, 'optimizer': 15.8, 'activations': 7.7, 'cache': 0.0, 'buffers': 2.2}
     """
     degrees = job.parallelism

@@ -191,6 +191,7 @@ class _Card:
             head_bias=self.says("lm_head_bias"),
             source=f"{self.document.file}, model_type {self.kind}",
             left_out="; ".join(self._left_out()),
+            weights="mxfp4" if self._quantized == "mxfp4" else "",
         )
 
     def _attention(self, sizes: Mapping[str, Any]) -> dict[str, Any]:
@@ -264,12 +265,20 @@ class _Card:
         longest = self.field("max_position_embeddings", default=_MOST).number(1, 1 << 30)
         return {"window": 0 if every == 1 or size >= longest else size, "full_every": every}
 
+    @property
+    def _quantized(self) -> str:
+        """The method in which the checkpoint has its parameters; empty: none."""
+        node = self.given("quantization_config")
+        return "" if node is None else str(node.get("quant_method", "unknown").value)
+
     def _left_out(self) -> list[str]:
         """Name what the card has and the model has not."""
         found = []
-        if (quantized := self.given("quantization_config")) is not None:
-            method = quantized.get("quant_method", "unknown").value
-            found.append(f"quantization_config ({method!s:.40}) is left out: numbers are as --precision says")
+        if self._quantized not in ("", "mxfp4"):
+            what = (
+                f"quantization_config ({self._quantized[:40]}) is left out: numbers are as --precision says"
+            )
+            found.append(what)
         parts = [key for key in _OTHER_PARTS if self.document.has(key)]
         if parts:
             found.append(f"{', '.join(parts)} left out: the text's model alone")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import ceil
 from typing import Final
 
 from astranb.chakra.scaling import Parallelism, take_divisor
 from astranb.core.errors import InputError, near
-from astranb.workload.kernels import PRECISIONS
+from astranb.workload.kernels import PRECISIONS, WEIGHTS
 
 __all__ = ["ATTENTION", "LIBRARIES", "MODES", "OFFLOADS", "OVERLAPS", "RECOMPUTE", "UPDATES", "Job"]
 
@@ -17,7 +18,7 @@ _LIMITS: Final = {
     "optimizer_bytes": 64, "gradient_bytes": 8, "cache_bytes": 2, "dispatch_node": 1 << 20,
 }  # fmt: skip
 MODES: Final = ("training", "prefill", "decode")
-RECOMPUTE: Final = ("none", "selective", "full")
+RECOMPUTE: Final = ("none", "selective", "ops", "full")
 ATTENTION: Final = ("flash", "flash1", "unfused")
 LIBRARIES: Final = ("megatron", "pytorch")
 OVERLAPS: Final = ("tensor", "gradients", "parameters")
@@ -45,7 +46,9 @@ class Job:
         Tokens that decoding generates, one after another.
     recompute : str or bool
         What backward passes compute again: ``none``, ``selective`` (the core of attention; Korthikanti et
-        al. 2022, arXiv 2205.05198), ``full`` (the forward pass of their layer); True is ``full``.
+        al. 2022, arXiv 2205.05198), ``ops`` (passes between products and every second product, as
+        torchtitan's selective checkpointing of operations), ``full`` (the forward pass of their layer); True
+        is ``full``.
     attention : str
         ``flash``: in one kernel (FlashAttention); ``flash1``: by its first version, in Triton; ``unfused``:
         with its scores in memory.
@@ -71,7 +74,8 @@ class Job:
     library : str
         Whose kernels are around the matrices: ``megatron`` (Megatron-LM with Transformer Engine, and compiled
         PyTorch: one for a norm, an activation, positions) or ``pytorch`` (PyTorch without compilation: one
-        for each operation in it, FlashAttention-2, an optimizer of many passes; :mod:`.costs`).
+        for each operation in it, FlashAttention-2, an optimizer of many passes; :mod:`.costs`). Default: the
+        plan decides (:attr:`framework`).
     elementwise : bool
         Whether norms, residuals and the softmax of attention are computations of their own, and not
         kernels of their neighbours; attention is ``unfused`` then.
@@ -93,6 +97,9 @@ class Job:
     gradient_bytes : int
         Bytes of a parameter's gradient, in memory and as replicas sum it: 4 for PyTorch's FSDP with
         ``reduce_dtype`` float32.
+    weights : str
+        One of :data:`astranb.workload.kernels.WEIGHTS`, in which inference stores the parameters of layers:
+        ``mxfp4`` those of experts, ``nvfp4`` all. ``none``, or empty: as ``precision``.
     cache_bytes : int
         Bytes of a number in the cache of keys and values: 2 for bfloat16, 1 for fp8.
 
@@ -125,11 +132,12 @@ class Job:
     overlap: tuple[str, ...] = ("gradients", "parameters")
     offload: str = "none"
     cache_bytes: int = 2
-    library: str = "megatron"
+    library: str = ""
     dispatch_node: int = 0
     expert_capacity: float = 0.0
     update: str = "host"
     uneven: bool = False
+    weights: str = ""
 
     def __post_init__(self) -> None:
         """Check what does not depend on the model."""
@@ -141,7 +149,7 @@ class Job:
             ("precision", PRECISIONS), ("library", LIBRARIES),
         ):  # fmt: skip
             value = str(getattr(self, name))
-            if value not in known:
+            if value not in known and (name, value) != ("library", ""):
                 raise InputError(f"unknown {name} {value[:40]!r}", where=name, hint=near(value, known))
         for one in self.overlap:
             if one not in OVERLAPS:
@@ -178,11 +186,17 @@ class Job:
             hint = f"{take_divisor(self.sequence)} parts, or a multiple of {parts} tokens, as "
             hint += f"{max(round(self.sequence / parts), 1) * parts}"
             raise InputError(what, where="sequence", hint=hint)
-        if degrees.interleave > 1 and self.microbatches % degrees.pipeline:
+        if degrees.interleave > 1 and not degrees.is_vee and self.microbatches % degrees.pipeline:
             what = (
                 f"{self.microbatches} microbatches do not divide among {degrees.pipeline} interleaved stages"
             )
             raise InputError(what, where="microbatches", hint=f"take a multiple of {degrees.pipeline}")
+        if self.weights not in ("", "none", *WEIGHTS):
+            what = f"unknown weights {self.weights[:40]!r}"
+            raise InputError(what, where="weights", hint=near(self.weights, ("none", *WEIGHTS)))
+        if self.weights in WEIGHTS and self.mode == "training":
+            what = "weights in four bits do not apply to training"
+            raise InputError(what, where="weights", hint="leave it out")
         if self.mode == "training" and self.cache_bytes != 2:
             what = "a cache of keys and values does not apply to training"
             raise InputError(what, where="cache_bytes", hint="leave it out")
@@ -196,6 +210,9 @@ class Job:
             for name, used in options:
                 if used:
                     raise InputError(f"{name} does not apply to {self.mode}", where=name, hint="leave it out")
+            if degrees.splits_backward:
+                what = f"{self.mode} has no backward passes, and so no schedule {degrees.schedule}"
+                raise InputError(what, where="schedule", hint="leave it out")
             if degrees.interleave > 1:
                 what = f"{self.mode} has no interleaved schedule"
                 raise InputError(what, where="interleave", hint="leave it out")
@@ -204,16 +221,37 @@ class Job:
             raise InputError(what, where="decode", hint="leave them out")
 
     @property
+    def framework(self) -> str:
+        """The library whose kernels are used: PyTorch's for its FSDP, ZeRO 3 without tensor parallelism.
+
+        Examples
+        --------
+        >>> Job(Parallelism(data=8, zero=3), 2048, 8).framework
+        'pytorch'
+        """
+        degrees = self.parallelism
+        sharded = degrees.zero == 3 and degrees.tensor == 1
+        return self.library or ("pytorch" if sharded else "megatron")
+
+    @property
     def micro(self) -> int:
         """Sequences of a microbatch of one replica."""
         return self.batch // (self.parallelism.data * self.microbatches)
 
     @property
     def weight_bytes(self) -> int:
-        """Bytes of a parameter of a layer in memory: in fp8 by rows and columns, or for inference once."""
+        """Bytes of a parameter of a layer in memory: in fp8 by rows and columns, or for inference once.
+
+        Those in four bits are others (:meth:`layer_bytes`).
+        """
         if self.precision == "fp8":
             return 2 if self.mode == "training" else 1
         return self.bytes_each
+
+    def layer_bytes(self, shared: int, experts: int) -> int:
+        """Return the bytes of so many parameters of layers in four bits, of experts and others."""
+        size, experts_alone = WEIGHTS[self.weights]
+        return ceil(size * experts) + (self.weight_bytes * shared if experts_alone else ceil(size * shared))
 
     def offloads(self, what: str) -> bool:
         """Return whether a memory outside the GPU holds one of :data:`OFFLOADS`."""

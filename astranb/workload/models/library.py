@@ -147,6 +147,6 @@ def find_model(name: str) -> Model:
     if name.lower().endswith((".yaml", ".yml", ".json")):
         return read_model(name)
     if name not in MODELS:
-        hint = f"{near(name, MODELS)}; or give a file, as MODEL.yaml"
+        hint = f"{near(name, MODELS)} (or give a file, as MODEL.yaml)"
         raise InputError(f"unknown model {name[:60]!r}", where="model", hint=hint)
     return MODELS[name]

@@ -18,7 +18,8 @@ and four times its width in the MLP takes ``34 h + 5 a s`` bytes):
 
 In fp8 the inputs of products are kept in a byte.
 
-Recomputing ``full`` layers keeps a layer's input alone, ``selective`` all but the scores. A pass's
+Recomputing ``full`` layers keeps a layer's input alone, ``selective`` all but the scores,
+``ops`` products that are not computed again. A pass's
 activations are kept from its forward to its backward pass, in the order of the schedule.
 
 **Buffers**: what a layer works with, parameters and gradients that ZeRO gathers and sums, messages of
@@ -33,11 +34,13 @@ from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
 from astranb.core.text_table import aligned
+from astranb.core.units import GB
+from astranb.workload.kernels import WEIGHTS
 
 from .activations import LayerActivations
 from .costs import Costs
 from .job import Job
-from .pipeline import Pass, one_forward_one_backward
+from .schedules import Pass, stage_order
 from .transformer import Transformer
 from .weights import HEAD, Held, cached_width, of_unit, units
 
@@ -95,9 +98,19 @@ class RankMemory:
         return sum(self.parts.values())
 
     @property
+    def total_GB(self) -> float:  # noqa: N802 - unit in the name
+        """:attr:`total` in units of 10^9 bytes."""
+        return self.total / GB
+
+    @property
     def parts(self) -> dict[str, int]:
         """Bytes by what they are for."""
         return {one.name: getattr(self, one.name) for one in fields(self) if one.name != "stage"}
+
+    @property
+    def parts_GB(self) -> dict[str, float]:  # noqa: N802 - unit in the name
+        """:attr:`parts` in units of 10^9 bytes."""
+        return {name: size / GB for name, size in self.parts.items()}
 
     def document(self) -> dict[str, Any]:
         """Return all numbers by name."""
@@ -105,7 +118,7 @@ class RankMemory:
 
 
 def schedule(job: Job, stage: int, most: int | None = None) -> list[Pass]:
-    """Return the passes of a stage in their order: 1F1B of training, forward passes of inference.
+    """Return the passes of a stage in their order: its schedule's, or forward passes of inference.
 
     Parameters
     ----------
@@ -117,7 +130,7 @@ def schedule(job: Job, stage: int, most: int | None = None) -> list[Pass]:
     degrees = job.parallelism
     if job.mode == "training":
         count = job.microbatches if most is None else min(most, job.microbatches)
-        return one_forward_one_backward(stage, degrees.pipeline, count, degrees.interleave)
+        return stage_order(degrees, stage, count)
     return [Pass(is_forward=True, chunk=0, micro=micro) for micro in range(job.microbatches)]
 
 
@@ -131,9 +144,9 @@ def step_memory(model: Transformer, job: Job) -> list[RankMemory]:
 
     Examples
     --------
-    >>> from astranb.workload.models import MODELS, Job, Parallelism
-    >>> job = Job(Parallelism(data=8, zero=1), sequence=8192, batch=8)
-    >>> [round(one.total / 1e9) for one in step_memory(MODELS["llama3-8b"], job)]
+    >>> from astranb import models
+    >>> job = models.Job(models.Parallelism(data=8, zero=1), sequence=8192, batch=8)
+    >>> [round(one.total_GB) for one in step_memory(models.MODELS["llama3-8b"], job)]
     [89]
     """
     return [rank_memory(model, job, stage) for stage in range(job.parallelism.pipeline)]
@@ -153,9 +166,9 @@ def memory_lines(found: Sequence[RankMemory], limit_bytes: int) -> list[str]:
 
     Examples
     --------
-    >>> from astranb.workload.models import MODELS, Job, Parallelism
-    >>> job = Job(Parallelism(pipeline=2), 2048, 4, 4)
-    >>> print("\n".join(memory_lines(step_memory(MODELS["gpt3-1.3b"], job), 80 * 10**9)))
+    >>> from astranb import models
+    >>> job = models.Job(models.Parallelism(pipeline=2), 2048, 4, 4)
+    >>> print("\n".join(memory_lines(step_memory(models.MODELS["gpt3-1.3b"], job), 80 * GB)))
     stage  weights  gradients  optimizer  activations  cache  buffers  total  free
     0          1.4        1.4        8.5          3.2    0.0      2.2   16.8  63.2
     1          1.4        1.4        8.5          2.2    0.0      2.2   15.8  64.2
@@ -163,7 +176,7 @@ def memory_lines(found: Sequence[RankMemory], limit_bytes: int) -> list[str]:
     rows: list[list[str]] = []
     for one in found:
         sizes = [*one.parts.values(), one.total, limit_bytes - one.total]
-        cells = [f"{size / 1e9:,.1f}" for size in sizes]
+        cells = [f"{size / GB:,.1f}" for size in sizes]
         if rows and rows[-1][1:] == cells:
             rows[-1][0] = f"{rows[-1][0].partition('-')[0]}-{one.stage}"
         else:
@@ -203,9 +216,10 @@ class StageMemory:
 
     Examples
     --------
-    >>> from astranb.workload.models import MODELS, Job, Parallelism
-    >>> held = StageMemory(MODELS["llama3-8b"], Job(Parallelism(data=8, zero=3), 8192, 8), 0)
-    >>> held.weights == held.gradients, round(held.optimizer / 1e9), len(held.forward(0))
+    >>> from astranb import models
+    >>> job = models.Job(models.Parallelism(data=8, zero=3), 8192, 8)
+    >>> held = StageMemory(models.MODELS["llama3-8b"], job, 0)
+    >>> held.weights == held.gradients, round(held.optimizer / GB), len(held.forward(0))
     (True, 12, 34)
     """
 
@@ -253,7 +267,10 @@ class StageMemory:
     @property
     def _parameters(self) -> int:
         job = self.job
-        return job.weight_bytes * self._share(self._layers, 3) + job.bytes_each * self._share(self._ends, 3)
+        ends = job.bytes_each * self._share(self._ends, 3)
+        if job.weights in WEIGHTS:
+            return job.layer_bytes(self._layers.shared, self._layers.experts) + ends
+        return job.weight_bytes * self._share(self._layers, 3) + ends
 
     @property
     def gradients(self) -> int:
@@ -371,8 +388,12 @@ class StageMemory:
             held, now = [], 0
             # Once the pipeline is full, a cycle of as many microbatches as stages repeats.
             for one in schedule(self.job, self.stage, 4 * self.degrees.pipeline):
-                now -= 0 if one.is_forward else sizes[one.chunk]
+                # What gradients of parameters need is kept until they are computed, all of it.
+                kept = not one.is_forward and self.degrees.splits_backward
+                now -= 0 if one.is_forward or (kept and not one.is_weights) else sizes[one.chunk]
                 more, working = (rises if one.is_forward else falls)[one.chunk]
+                if kept:
+                    more, working = (sizes[one.chunk], 0) if one.is_weights else (0, working)
                 held.append((now + more, 0, working))
                 now += sizes[one.chunk] if one.is_forward else 0
         activations, cache, working = max(held, key=sum, default=(0, self.cached, 0))

@@ -8,6 +8,7 @@ from typing import Final
 
 from astranb.chakra import NodeType
 from astranb.chakra.scaling import NEXT_STAGE, PEERS
+from astranb.core.errors import InputError
 from astranb.workload.kernels import HostUpdate
 
 from .job import Job
@@ -57,6 +58,7 @@ class PassWriter(ABC):
         self._ready: list[tuple[int, int, tuple[int, ...]]] = []
         self._reduced: list[int] = []
         self._late: tuple[int, ...] = ()
+        self._waiting: dict[tuple[int, int], tuple[int, ...]] = {}
         self._stored: list[tuple[int, ...]] = []
         self._kept_at: dict[tuple[int, int], tuple[int, ...]] = {}
         if self._gathers_first:
@@ -88,6 +90,17 @@ class PassWriter(ABC):
     def backward_unit(self, key: int, micro: int, g: tuple[int, ...]) -> tuple[int, ...]:
         """Add the backward pass of a unit."""
 
+    def weights_unit(self, key: int, micro: int, after: tuple[int, ...]) -> None:  # noqa: ARG002 - as above
+        """Add the gradients of a unit's parameters, where its backward pass leaves them out.
+
+        Raises
+        ------
+        InputError
+            The unit's backward pass cannot be divided.
+        """
+        what = f"the backward pass of {unit_name(key)} is known as a whole"
+        raise InputError(what, where="schedule", hint="take 1f1b")
+
     def kept_bytes(self, key: int) -> int:  # noqa: ARG002 - of units of a known size
         """Return the bytes of activations that a unit's backward pass needs; its layer's size is known."""
         return 0
@@ -98,7 +111,27 @@ class PassWriter(ABC):
 
     def is_last(self, chunk: int) -> bool:
         """Return whether a chunk is the last of the model."""
-        return self.stage == self.degrees.pipeline - 1 and chunk == self.degrees.interleave - 1
+        return self._part_beside(chunk, 1) is None
+
+    def turns_into(self, chunk: int) -> bool:
+        """Return whether the chunk before one is on this stage, too: at the turn of a V."""
+        return self.degrees.is_vee and chunk == 1 and self.stage == self.degrees.pipeline - 1
+
+    def _part_beside(self, chunk: int, step: int) -> tuple[int, int] | None:
+        """Return the stage and chunk of the next part of the model (1) or the one before (-1); None: none."""
+        stages, chunks = self.degrees.pipeline, self.degrees.interleave
+        if not self.degrees.is_vee:
+            number = chunk * stages + self.stage + step
+            return (number % stages, number // stages) if 0 <= number < stages * chunks else None
+        number = (self.stage if chunk == 0 else 2 * stages - 1 - self.stage) + step
+        if not 0 <= number < 2 * stages:
+            return None
+        return (number, 0) if number < stages else (2 * stages - 1 - number, 1)
+
+    def _peer(self, chunk: int, step: int) -> int:
+        """Return the peer that has the next part of the model (1) or the one before (-1)."""
+        down = step > 0 if not self.degrees.is_vee or chunk == 0 else step < 0
+        return NEXT_STAGE if down else PREVIOUS_STAGE
 
     # Passes
 
@@ -121,9 +154,10 @@ class PassWriter(ABC):
             Its last operations.
         """
         x = after
-        if not self.is_first(chunk):
+        if not self.is_first(chunk) and not self.turns_into(chunk):
             tag = self._tag(micro, chunk, 0)
-            x = (self.program.receive(PREVIOUS_STAGE, self.received_bytes(chunk), tag, f"recv x{micro}"),)
+            peer = self._peer(chunk, -1)
+            x = (self.program.receive(peer, self.received_bytes(chunk), tag, f"recv x{micro}"),)
         keys = self._passes[chunk]
         self._gather(keys[:1])
         for at, key in enumerate(keys):
@@ -135,14 +169,17 @@ class PassWriter(ABC):
             x = self.forward_unit(key, micro, x, seen=seen or self.job.sequence)
             self._mark(key, chunk, since, is_forward=True)
             self._store(key, micro)
-        if not self.is_last(chunk):
-            after_stage = self.stage + 1 == self.degrees.pipeline
-            tag = self._tag(micro, chunk + after_stage, 0, stage=(self.stage + 1) % self.degrees.pipeline)
-            self.program.send(NEXT_STAGE, self.sent_bytes(chunk), tag, f"send x{micro}", x)
+        to = self._part_beside(chunk, 1)
+        if to and not self.turns_into(chunk + 1):
+            tag = self._tag(micro, to[1], 0, stage=to[0])
+            self.program.send(self._peer(chunk, 1), self.sent_bytes(chunk), tag, f"send x{micro}", x)
         return x
 
-    def backward(self, chunk: int, micro: int, *, last: bool, end: tuple[int, ...] = ()) -> None:
+    def backward(self, chunk: int, micro: int, *, last: bool, end: tuple[int, ...] = ()) -> tuple[int, ...]:
         """Add the backward pass of a microbatch through a chunk.
+
+        A schedule that divides it has the gradients of inputs here, and those of parameters in
+        :meth:`weights_pass`.
 
         Parameters
         ----------
@@ -150,29 +187,52 @@ class PassWriter(ABC):
         last : bool
             Whether it is the last microbatch of this chunk, after which gradients are complete.
         end : tuple of int
-            The last operations of the forward pass.
+            The last operations of the forward pass, or those of the chunk behind where it is here, too.
+
+        Returns
+        -------
+        tuple of int
+            Its last operations.
         """
         g = end
-        if not self.is_last(chunk):
+        if not self.is_last(chunk) and not self.turns_into(chunk + 1):
             tag = self._tag(micro, chunk, 1)
-            g = (self.program.receive(NEXT_STAGE, self.sent_bytes(chunk), tag, f"recv g{micro}"),)
+            peer = self._peer(chunk, 1)
+            g = (self.program.receive(peer, self.sent_bytes(chunk), tag, f"recv g{micro}"),)
         keys = self._passes[chunk][::-1]
         self._gather(keys[:1], micro)
         for at, key in enumerate(keys):
             self._gather(keys[at + 1 : at + 2], micro)
             since = len(self.program)
             g = self.backward_unit(key, micro, g)
+            if self.degrees.splits_backward:
+                self._waiting[key, micro] = self._late
+                continue
             self._mark(key, chunk, since, is_forward=False)
-            if last or self.degrees.zero > 1:
-                self._ready.append((key, micro, (*g, *self._late, self.program.computed)))
-                if self.is_first(chunk):
-                    self._reduce()
-        if not self.is_first(chunk):
-            before_stage = self.stage == 0
-            tag = self._tag(micro, chunk - before_stage, 1, stage=(self.stage - 1) % self.degrees.pipeline)
-            self.program.send(PREVIOUS_STAGE, self.received_bytes(chunk), tag, f"send g{micro}", g)
+            self._complete(key, chunk, micro, (*g, *self._late), last=last)
+        to = self._part_beside(chunk, -1)
+        if to and not self.turns_into(chunk):
+            tag = self._tag(micro, to[1], 1, stage=to[0])
+            self.program.send(self._peer(chunk, -1), self.received_bytes(chunk), tag, f"send g{micro}", g)
         if self.degrees.interleave == 1 or not last:
             self._reduce()
+        return g
+
+    def weights_pass(self, chunk: int, micro: int, *, last: bool) -> None:
+        """Add the gradients of a chunk's parameters, of a microbatch whose backward pass left them out."""
+        for key in self._passes[chunk][::-1]:
+            since, after = len(self.program), self._waiting.pop((key, micro))
+            self.weights_unit(key, micro, after)
+            self._mark(key, chunk, since, is_forward=False)
+            self._complete(key, chunk, micro, after, last=last)
+        self._reduce()
+
+    def _complete(self, key: int, chunk: int, micro: int, after: tuple[int, ...], *, last: bool) -> None:
+        """Record that a unit's gradients are complete, behind what has been computed and some operations."""
+        if last or self.degrees.zero > 1:
+            self._ready.append((key, micro, (*after, self.program.computed)))
+            if self.is_first(chunk):
+                self._reduce()
 
     def update(self) -> None:
         """Add the optimizer's step, and the collectives of ZeRO after it."""
@@ -182,14 +242,14 @@ class PassWriter(ABC):
         for one in self._held.values():
             held = held.plus(one)
         if degrees.pipeline > 1:
-            both = p.collect("all_reduce", "ends", self.shared_bytes, "ends grads", self._reduced)
-            self._reduced.extend(both if self.shared_bytes else ())
+            reduced = p.collect("all_reduce", "ends", self.shared_bytes, "ends grads", self._reduced)
+            self._reduced.extend(reduced if self.shared_bytes else ())
         shared, own = degrees.size("data"), degrees.size("expert data")
         part = held if degrees.zero == 0 else Held(-(-held.shared // shared), -(-held.experts // own))
         count = part.shared + part.experts
         # Its state is read and written; gradients are read, parameters written.
         touched = count * (2 * self.job.optimizer_bytes + 2 * size)
-        if self.job.library == "pytorch":
+        if self.job.framework == "pytorch":
             touched = count * _FOREACH_BYTES
         wait = [*self._reduced, *self._late]
         if self.job.updates_by_units:
@@ -222,12 +282,12 @@ class PassWriter(ABC):
 
         coming, done = load(0), p.computed
         for at, (key, count) in enumerate(zip(keys, counts, strict=True)):
-            there = coming
+            loaded = coming
             if at + 1 < len(keys):
                 coming = load(at + 1)
             moved = round(touched * count)
             cost = Cost(_OPTIMIZER_FLOPS * count, moved, vector=True, kernels=(optimizer_pass(moved),))
-            done = p.compute(f"optimizer {key}", cost, [*wait, *there])
+            done = p.compute(f"optimizer {key}", cost, [*wait, *loaded])
             p.move(NodeType.MEM_STORE, job.optimizer_bytes * count, f"store states {key}", [done])
             if job.offloads("parameters"):
                 p.move(NodeType.MEM_STORE, self._share_bytes(key), f"store params {key}", [done])

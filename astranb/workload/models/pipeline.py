@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import gcd
-from typing import NamedTuple
 
 from astranb.chakra.scaling import take_divisor
 from astranb.core.errors import InputError
@@ -11,65 +10,14 @@ from astranb.core.errors import InputError
 from .job import Job
 from .passes import PassWriter
 from .program import TAGS, StageProgram
+from .schedules import stage_order
 from .stage import Stage
 from .transformer import Transformer
 from .weights import shares
 
-__all__ = ["Pass", "check", "one_forward_one_backward", "stage_program", "stage_programs", "write_training"]
+__all__ = ["check", "stage_program", "stage_programs", "write_training"]
 
 TOKEN_BYTES = 4
-
-
-class Pass(NamedTuple):
-    """One pass of a microbatch through a chunk.
-
-    Attributes
-    ----------
-    is_forward : bool
-    chunk, micro : int
-    """
-
-    is_forward: bool
-    chunk: int
-    micro: int
-
-
-def one_forward_one_backward(stage: int, stages: int, microbatches: int, interleave: int = 1) -> list[Pass]:
-    """Return the order of passes in 1F1B, plain or interleaved (Narayanan et al. 2021, section 2.2).
-
-    Parameters
-    ----------
-    stage, stages : int
-    microbatches : int
-        Interleaved, a multiple of ``stages``.
-    interleave : int
-        Chunks of a stage.
-
-    Examples
-    --------
-    >>> ["FB"[not one.is_forward] + str(one.micro) for one in one_forward_one_backward(0, 2, 3)]
-    ['F0', 'F1', 'B0', 'F2', 'B1', 'B2']
-    """
-    total = microbatches * interleave
-    if interleave == 1:
-        ahead = min(stages - stage - 1, total)
-    else:
-        ahead = min(2 * (stages - stage - 1) + (interleave - 1) * stages, total)
-    cycle = stages * interleave
-
-    def forward(number: int) -> Pass:
-        if interleave == 1:
-            return Pass(True, 0, number)  # noqa: FBT003 - named above
-        return Pass(True, number % cycle // stages, number // cycle * stages + number % stages)  # noqa: FBT003
-
-    def backward(number: int) -> Pass:
-        one = forward(number)
-        return Pass(False, interleave - 1 - one.chunk, one.micro)  # noqa: FBT003
-
-    order = [forward(number) for number in range(ahead)]
-    for number in range(total - ahead):
-        order += [forward(ahead + number), backward(number)]
-    return order + [backward(number) for number in range(total - ahead, total)]
 
 
 def check(model: Transformer, job: Job) -> None:
@@ -98,7 +46,8 @@ def check(model: Transformer, job: Job) -> None:
         most = model.experts / model.top_k if model.experts else 1
         if not 1 <= job.expert_imbalance <= most:
             what = f"{model.name} has no expert with {job.expert_imbalance} times the mean"
-            raise InputError(what, where="expert_imbalance", hint=f"take 1 to {most:g}")
+            hint = f"take 1 to {most:g}" if model.experts else "leave it out"
+            raise InputError(what, where="expert_imbalance", hint=hint)
     if model.layers < degrees.pipeline * degrees.interleave:
         what = f"{degrees.pipeline * degrees.interleave} stages and chunks, but only {model.layers} layers"
         raise InputError(what, where="pipeline", hint=f"take at most {model.layers}")
@@ -128,7 +77,7 @@ def _check_widths(model: Transformer, job: Job) -> None:
     for name, width in widths.items():
         if width % tensor and not job.uneven:
             what = f"tensor parallelism {tensor} does not divide {width:,} {name} in {model.name}"
-            hint = f"{take_divisor(gcd(*widths.values()))}; astranb run --uneven lets ranks differ"
+            hint = f"{take_divisor(gcd(*widths.values()))}; astranb run model --uneven lets ranks differ"
             raise InputError(what, where="tensor", hint=hint)
 
 
@@ -152,16 +101,24 @@ def stage_program(model: Transformer, job: Job, stage: int, part: int = 0) -> St
 
 
 def write_training(writer: PassWriter, job: Job) -> None:
-    """Add a training step: passes in the order of 1F1B, and the optimizer."""
-    degrees = job.parallelism
-    order = one_forward_one_backward(writer.stage, degrees.pipeline, job.microbatches, degrees.interleave)
+    """Add a training step: passes in the order of the schedule, and the optimizer."""
     ends: dict[tuple[int, int], tuple[int, ...]] = {}
-    for is_forward, chunk, micro in order:
+    gradients: dict[int, tuple[int, ...]] = {}
+    for is_forward, chunk, micro, is_weights in stage_order(job.parallelism, writer.stage, job.microbatches):
+        last = micro == job.microbatches - 1
         if is_forward:
-            ends[chunk, micro] = writer.forward(chunk, micro)
+            # At the turn of a V the half before it has been computed here.
+            after = ends[chunk - 1, micro] if writer.turns_into(chunk) else ()
+            ends[chunk, micro] = writer.forward(chunk, micro, after=after)
+        elif is_weights:
+            writer.weights_pass(chunk, micro, last=last)
         else:
-            last = micro == job.microbatches - 1
-            writer.backward(chunk, micro, last=last, end=ends.pop((chunk, micro)))
+            end = ends.pop((chunk, micro))
+            if not writer.is_last(chunk) and writer.turns_into(chunk + 1):
+                end = gradients.pop(micro)
+            found = writer.backward(chunk, micro, last=last, end=end)
+            if writer.turns_into(chunk):
+                gradients[micro] = found
     writer.update()
 
 

@@ -38,6 +38,8 @@ class Stage(PassWriter):
         self.model, self.costs = model, Costs(model, job, part)
         passes = units(model, job.parallelism, stage)
         self._ring = 0
+        self._own: list[Cost] = []
+        self._owns: dict[tuple[int, int], list[Cost]] = {}
         self._activations = LayerActivations(model, job, part)
         super().__init__(
             job,
@@ -57,7 +59,7 @@ class Stage(PassWriter):
     @property
     def shared_bytes(self) -> int:
         """Bytes of gradients of the words that both ends of the pipeline hold."""
-        ends = self.model.tied and {EMBEDDING, HEAD} & set(self._held)
+        ends = self.model.tied and not self.degrees.ends_meet and {EMBEDDING, HEAD} & set(self._held)
         return self.costs.words * self.model.hidden * self.job.gradient_bytes if ends else 0
 
     def kept_bytes(self, key: int) -> int:
@@ -96,12 +98,38 @@ class Stage(PassWriter):
 
     def backward_unit(self, key: int, micro: int, g: tuple[int, ...]) -> tuple[int, ...]:
         """Add its backward pass."""
+        self._own = []
+        done = self._backward_unit(key, micro, g)
+        if self.degrees.splits_backward:
+            self._owns[key, micro] = self._own
+        return done
+
+    def weights_unit(self, key: int, micro: int, after: tuple[int, ...]) -> None:
+        """Add the gradients of its parameters."""
+        name = {EMBEDDING: "embedding", HEAD: "head"}.get(key, f"L{key}")
+        first, *others = self._owns.pop((key, micro))
+        for one in others:
+            first = first.plus(one)
+        self.program.compute(f"{name} weights {micro}", first, after)
+
+    def _divided(self, cost: Cost) -> Cost:
+        """Return the backward pass of a product; a schedule may leave its parameters' gradients for later."""
+        if not self.degrees.splits_backward:
+            return cost.backward()
+        inward, own = cost.halves()
+        self._own.append(own)
+        return inward
+
+    def _backward_unit(self, key: int, micro: int, g: tuple[int, ...]) -> tuple[int, ...]:
         p, c = self.program, self.costs
         ready = (*g, *self._gathered.pop(key, ()))
         if key == EMBEDDING:
+            if self.degrees.splits_backward:
+                self._own.append(c.embedding().backward())
+                return ready
             return (p.compute(f"embedding bwd {micro}", c.embedding().backward(), ready),)
         if key == HEAD:
-            done = p.compute(f"head bwd {micro}", c.head().backward(), ready)
+            done = p.compute(f"head bwd {micro}", self._divided(c.head()), ready)
             g = self._join(f"head bwd {micro}", done)
             return self._elementwise(f"head norm bwd {micro}", c.norm().times(2), g)
         if self.job.recompute == "full":
@@ -109,6 +137,9 @@ class Stage(PassWriter):
             again = self.forward_unit(key, micro, ready[len(g) :], seen=self.job.sequence, again=True)
             ready = (*ready, *again)
         name = f"L{key} bwd {micro}"
+        if self.job.recompute == "ops":
+            cost = c.again(experts=self.model.has_experts(key))
+            ready = (*ready, p.compute(f"{name} again", cost, ready[len(g) :], again=True))
         g = self._elementwise(f"{name} mlp residual", c.residual().times(2), ready)
         if self.model.has_experts(key):
             g = self._experts_back(name, g)
@@ -149,15 +180,17 @@ class Stage(PassWriter):
         The sum of the gradients of its input is under way while those of the opening parameters are
         computed.
         """
-        p, cost = self.program, self.costs.around().backward()
+        p, cost = self.program, self.costs.around().backward().plus(self._divided(then[-1]))
         if self._overlaps:
             here, rest = self._open_in_parts(name, g, back=True)
-            done = p.compute(f"{name} closing", cost.plus(then[-1].backward()), (*g, *here))
-            cost, g, then = Cost(0, 0), (done, *rest), then[:-1]
+            done = p.compute(f"{name} closing", cost, (*g, *here))
+            cost, g = Cost(0, 0), (done, *rest)
         else:
             g = self._open(name, g, back=True)
-        for one in then[::-1]:
+        for one in then[-2::-1]:
             cost = cost.plus(one.backward())
+        if self.degrees.splits_backward:
+            return self._join(name, p.compute(name, cost.plus(self._divided(opening)), g))
         if self.degrees.tensor == 1:
             return (p.compute(name, cost.plus(opening.backward()), g),)
         inward, own = opening.halves()
@@ -181,7 +214,7 @@ class Stage(PassWriter):
         p, c = self.program, self.costs
         g = self._open(f"{name} mlp", g, back=True)
         back = p.collect("all_to_all", "expert", c.dispatched, f"{name} combine", g)
-        done = p.compute(f"{name} experts", c.around().backward().plus(c.experts().backward()), back)
+        done = p.compute(f"{name} experts", c.around().backward().plus(self._divided(c.experts())), back)
         sent = p.collect("all_to_all", "expert", c.dispatched, f"{name} dispatch", [done])
         done = p.compute(f"{name} router", c.around_experts().backward(), sent)
         return self._join(f"{name} mlp", done)
@@ -215,11 +248,11 @@ class Stage(PassWriter):
         if parts == 1 and not self.job.elementwise:
             return self._half_back(f"{name} attn", g, c.queries(), core, c.output())
         g = self._open(f"{name} attn", g, back=True)
-        cost = c.around().backward().plus(c.output().backward())
+        cost = c.around().backward().plus(self._divided(c.output()))
         have = (p.compute(f"{name} attn out", cost, g),)
         done = self._ring_of(name, have, core.backward(), 2, again=False)
         done = self._elementwise(f"{name} softmax", c.softmax(seen).times(2), done)
-        return self._join(f"{name} attn", p.compute(f"{name} qkv", c.queries().backward(), done))
+        return self._join(f"{name} attn", p.compute(f"{name} qkv", self._divided(c.queries()), done))
 
     def _ring_of(
         self, name: str, have: tuple[int, ...], core: Cost, times: int, *, again: bool

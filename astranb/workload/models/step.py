@@ -24,6 +24,7 @@ from astranb.chakra import (
 from astranb.chakra.scaling import GROUPS, PEERS, Parallelism, numbered_groups, plan_document
 from astranb.core.arrays import flat_lists
 from astranb.core.errors import InputError
+from astranb.core.keywords import hinted
 from astranb.gpu import preset
 from astranb.hardware import Gpu
 from astranb.workload.astrasim2 import (
@@ -115,8 +116,8 @@ class ModelStep:
 
     Examples
     --------
-    >>> from astranb.workload.models import workload
-    >>> step = workload("gpt3-125m", Parallelism(data=2, tensor=2))
+    >>> from astranb import models
+    >>> step = models.workload("gpt3-125m", Parallelism(data=2, tensor=2))
     >>> step.ranks, len(step.trace(0)), step.groups
     (4, 142, {1: [0, 1], 2: [2, 3], 3: [0, 2], 4: [1, 3]})
     """
@@ -245,6 +246,13 @@ class ModelStep:
         """Parts of the model's description that the model leaves out."""
         return "" if self.plan is None else self.plan[0].left_out
 
+    @property
+    def chosen(self) -> str:
+        """Choice of the plan that no option named, as a sentence; empty: none."""
+        if self.plan is None or self.plan[1].library or self.plan[1].framework != "pytorch":
+            return ""
+        return "ZeRO 3 without tensor parallelism is PyTorch's FSDP, whose kernels are not fused"
+
     @cached_property
     def moved_bytes(self) -> int:
         """Bytes that all ranks load from and store to the memory outside the GPUs."""
@@ -339,7 +347,7 @@ class ModelStep:
         groups = json.dumps({str(number): ranks for number, ranks in self.groups.items()}).encode()
         about = json.dumps(plan_document(self.parallelism) | self._conditions, indent=1).encode()
         others = {Path(f"{prefix}.groups.json"): groups, Path(f"{prefix}.job.json"): about}
-        return write_ranks(prefix, self.ranks, self.trace_bytes, others)
+        return write_ranks(self.trace_bytes, prefix, ranks=self.ranks, others=others)
 
     def operations(self, *, by_lines: bool = False) -> RankOperations:
         """Return the operations of all ranks: a pattern for each stage, and share of it.
@@ -385,7 +393,7 @@ class ModelStep:
         by_lines: bool = False,
         memory: Memory | None = None,
     ) -> Workload:
-        """Put the step on a cluster, as ``astranb run --model`` does.
+        """Put the step on a cluster, as ``astranb run model`` does.
 
         A step without durations gets those of the GPU's kernels.
 
@@ -445,10 +453,10 @@ class ModelStep:
 
         Examples
         --------
-        >>> from astranb.workload.models import workload
-        >>> step = workload("gpt3-6.7b", gpu="a100-sxm")
+        >>> from astranb import models, units
+        >>> step = models.workload("gpt3-6.7b", gpu="a100-sxm")
         >>> found = step.expanded("480 GB, 500 GB/s").times_of(0).split
-        >>> round(found.total_bytes / 1e9), round(found.fraction, 2)
+        >>> round(found.total_bytes / units.GB), round(found.fraction, 2)
         (118, 0.27)
         """
         if isinstance(memory, str):
@@ -607,6 +615,17 @@ def _pattern(program: StageProgram, durations: np.ndarray, grids: tuple[tuple[Gr
     return Operations(rows, start, deps, names=Distinct.of(program.names), grids=grids)
 
 
+_DEGREES: Final = {
+    name: f"write Parallelism({field}=...) behind the model"
+    for short, field in (
+        ("dp", "data"), ("tp", "tensor"), ("pp", "pipeline"), ("cp", "context"), ("ep", "expert"),
+        ("sp", "sequence"), ("zero", "zero"),
+    )
+    for name in ({short, field} - {"sequence"})
+}  # fmt: skip
+
+
+@hinted("workload", _DEGREES)
 def workload(
     model: str | Model,
     parallelism: Parallelism | None = None,
@@ -628,11 +647,12 @@ def workload(
     overlap: Sequence[str] = ("gradients", "parameters"),
     offload: str = "none",
     cache_bytes: int = 2,
-    library: str = "megatron",
+    library: str = "",
     gradient_bytes: int = 2,
     dispatch_node: int = 0,
     update: str | None = None,
     uneven: bool = False,
+    weights: str = "",
     gpu: str | Path | KernelTimes | None = None,
     expanded_memory: HybridMemory | str | None = None,
 ) -> ModelStep:
@@ -656,7 +676,7 @@ def workload(
     tokens : int
         Tokens that decoding generates.
     recompute : str
-        What backward passes compute again: ``none``, ``selective`` or ``full``.
+        What backward passes compute again: ``none``, ``selective``, ``ops`` or ``full``.
     elementwise : bool
         Whether norms, residuals and softmax are operations of their own, each a pass over memory.
     dropout : bool
@@ -669,6 +689,8 @@ def workload(
         As :class:`Job` describes it.
     attention, precision, overlap, offload, cache_bytes, library, gradient_bytes, dispatch_node, uneven
         As :class:`Job` describes them.
+    weights : str
+        As :class:`Job` describes it.
     update : str, optional
         Who updates an offloaded optimizer's state. Default: the GPU with an expanded memory, else the host.
     gpu : str or KernelTimes, optional
@@ -695,7 +717,10 @@ def workload(
     known = find_model(model) if isinstance(model, str) else model
     each = None if batch is None else batch // degrees.data
     micro = microbatches or _microbatches(degrees, each)
+    if isinstance(known, Transformer) and mode != "training":
+        weights = weights or known.weights
     times = KernelTimes(gpu_named(gpu), precision) if isinstance(gpu, str | Path) else gpu
+    times = times.stored(weights) if times is not None else None
     by = update or ("host" if expanded_memory is None else "gpu")
     if not isinstance(known, Transformer):
         if sequence is not None:
@@ -741,6 +766,7 @@ def workload(
         expert_capacity=expert_capacity,
         update=by,
         uneven=uneven,
+        weights=weights,
     )
     check(known, job)
     stages = [one for stage in range(degrees.pipeline) for one in stage_programs(known, job, stage)]

@@ -91,6 +91,9 @@ class Transformer:
         The publication of the numbers.
     left_out : str
         What a described model has and this one has not.
+    weights : str
+        One of :data:`astranb.workload.kernels.WEIGHTS`, in which the checkpoint has its parameters: inference
+        stores them so. Empty: in none of these.
 
     Raises
     ------
@@ -139,6 +142,7 @@ class Transformer:
     shared_gate: bool = False
     expert_step: int = 1
     left_out: str = ""
+    weights: str = ""
 
     def __post_init__(self) -> None:
         """Check the values, and set the defaults that follow from others."""
@@ -164,8 +168,8 @@ class Transformer:
             what = f"{self.heads} heads of queries do not fit {self.kv_heads} of keys, of {self.head_size}"
             raise InputError(what, where=where, hint="let kv_heads divide heads, and heads hidden")
         if bool(self.experts) != bool(self.top_k) or self.top_k > self.experts:
-            what = f"top_k {self.top_k} does not fit {self.experts} experts"
-            raise InputError(what, where=where, hint="give both, top_k the smaller")
+            what = f"a token cannot go to {self.top_k} of {self.experts} experts"
+            raise InputError(what, where=where, hint=f"take top_k (--topk) from 1 to {self.experts}")
         if self.kv_rank and not (self.rope_size and self.v_size):
             raise InputError("kv_rank needs rope_size and v_size", where=where, hint="give all three")
         if self.experts and self.biases:
@@ -296,8 +300,8 @@ class Transformer:
         """Parameters after the last layer: the last norm, and the head unless it is tied."""
         if not self.vocab:
             return 0
-        words = self.vocab * ((0 if self.tied else self.hidden) + int(self.head_bias))
-        return self._norm + words
+        vocabulary = self.vocab * ((0 if self.tied else self.hidden) + int(self.head_bias))
+        return self._norm + vocabulary
 
     @property
     def parameters(self) -> int:

@@ -47,8 +47,8 @@ def shares(model: Transformer, tensor: int) -> list[int]:
 
     Examples
     --------
-    >>> from astranb.workload.models import MODELS
-    >>> shares(MODELS["gpt3-125m"], 8), shares(MODELS["gpt3-125m"], 4)
+    >>> from astranb import models
+    >>> shares(models.MODELS["gpt3-125m"], 8), shares(models.MODELS["gpt3-125m"], 4)
     ([0, 1, 0, 1, 0, 1, 0, 1], [0, 0, 0, 0])
     """
     widths = model.head_groups, model.ffn, model.expert_ffn, model.shared_experts * model.expert_ffn
@@ -99,9 +99,9 @@ def _of_embedding(model: Transformer, degrees: Parallelism) -> Held:
 
 def _of_head(model: Transformer, degrees: Parallelism) -> Held:
     """Return the parameters after the last layer, on the last stage; a tied head copies the embedding."""
-    words = -(-model.vocab // degrees.tensor) * model.hidden
+    vocabulary = -(-model.vocab // degrees.tensor) * model.hidden
     norm = model.head - (0 if model.tied else model.vocab * model.hidden)
-    return Held(norm + (0 if model.tied and degrees.pipeline == 1 else words))
+    return Held(norm + (0 if model.tied and degrees.ends_meet else vocabulary))
 
 
 def spread(layers: int, degrees: Parallelism, stage: int) -> list[range]:
@@ -109,7 +109,8 @@ def spread(layers: int, degrees: Parallelism, stage: int) -> list[range]:
     count = degrees.pipeline * degrees.interleave
     each, more = divmod(layers, count)
     found = []
-    for number in range(stage, count, degrees.pipeline):
+    numbers = [stage, count - 1 - stage] if degrees.is_vee else range(stage, count, degrees.pipeline)
+    for number in numbers:
         first = number * each + min(number, more)
         found.append(range(first, first + each + (number < more)))
     return found
@@ -125,13 +126,13 @@ def units(model: Transformer, degrees: Parallelism, stage: int) -> list[list[int
 
     Examples
     --------
-    >>> from astranb.workload.models import MODELS
-    >>> units(MODELS["gpt3-125m"], Parallelism(pipeline=6), 5), EMBEDDING, HEAD
+    >>> from astranb import models
+    >>> units(models.MODELS["gpt3-125m"], Parallelism(pipeline=6), 5), EMBEDDING, HEAD
     ([[10, 11, -2]], -1, -2)
     """
     found = [list(layers) for layers in chunks(model, degrees, stage)]
     if model.vocab and stage == 0:
         found[0].insert(0, EMBEDDING)
-    if model.vocab and stage == degrees.pipeline - 1:
+    if model.vocab and stage == (0 if degrees.is_vee else degrees.pipeline - 1):
         found[-1].append(HEAD)
     return found

@@ -1,8 +1,9 @@
 """Serving: the requests that a model answers, and how their tokens are batched and kept in memory.
 
 Inputs only: a trace of requests (:class:`RequestTrace`, from a generator with a seed or a file), the
-policy of the scheduler (:class:`ServingPolicy`), and the blocks of keys and values that fit in a GPU's
-memory (:func:`cache_blocks`). :func:`astranb.explore.serve` answers the requests.
+policy of the scheduler (:class:`ServingPolicy`; :func:`engine_named` has those of engines), and the blocks
+of keys and values that fit in a GPU's memory (:func:`cache_blocks`). :func:`astranb.explore.serve` answers
+the requests.
 """
 
 from __future__ import annotations
@@ -13,6 +14,9 @@ from astranb.core.lazy import lazy
 
 if TYPE_CHECKING:
     from .batch import Batch as Batch
+    from .engine_files import ENGINES as ENGINES
+    from .engine_files import ServingEngine as ServingEngine
+    from .engine_files import engine_named as engine_named
     from .kv_cache import blocks_of as blocks_of
     from .kv_cache import cache_blocks as cache_blocks
     from .kv_cache import token_bytes as token_bytes

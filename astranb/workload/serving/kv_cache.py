@@ -28,8 +28,8 @@ def token_bytes(model: Transformer, job: Job, stage: int = 0) -> int:
 
     Examples
     --------
-    >>> from astranb.workload.models import MODELS, Parallelism
-    >>> token_bytes(MODELS["llama3-70b"], Job(Parallelism(tensor=8), 1, 1, mode="decode"))
+    >>> from astranb import models
+    >>> token_bytes(models.MODELS["llama3-70b"], Job(models.Parallelism(tensor=8), 1, 1, mode="decode"))
     40960
     """
     wide = cached_width(model, job.parallelism.tensor)
@@ -57,10 +57,10 @@ def cache_blocks(model: Transformer, job: Job, policy: ServingPolicy, limit_byte
 
     Examples
     --------
-    >>> from astranb.workload.models import MODELS, Parallelism
-    >>> job = Job(Parallelism(tensor=2), 1, 1, mode="decode")
-    >>> cache_blocks(MODELS["llama3-70b"], job, ServingPolicy(), 143_771 << 20) // 1000
-    23
+    >>> from astranb import models
+    >>> job = Job(models.Parallelism(tensor=2), 1, 1, mode="decode")
+    >>> cache_blocks(models.MODELS["llama3-70b"], job, ServingPolicy(), 143_771 << 20)
+    23390
     """
     largest = replace(job, mode="prefill", sequence=policy.token_budget, batch=1, microbatches=1, tokens=1)
     usable, stages = int(limit_bytes * policy.memory_fraction), job.parallelism.pipeline
@@ -78,5 +78,5 @@ def cache_blocks(model: Transformer, job: Job, policy: ServingPolicy, limit_byte
         hint = "take --precision fp8, a GPU with more memory, or more GPUs (--tp, --pp)"
         if job.precision == "fp8":
             hint = "take a GPU with more memory, or more GPUs (--tp, --pp)"
-        raise InputError(what, where="memory", hint=hint)
+        raise InputError(what, where="GPU memory", hint=hint)
     return blocks

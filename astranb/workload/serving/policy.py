@@ -12,7 +12,7 @@ __all__ = ["ServingPolicy"]
 _LIMITS: Final = {
     "max_batch": (1, 1 << 20), "token_budget": (1, 1 << 24), "block_size": (1, 1 << 16),
     "instances": (1, 1024), "prefill_instances": (0, 1024), "decode_instances": (0, 1024),
-    "host_ns": (0, 10**9), "front_ns": (0, 10**10),
+    "host_ns": (0, 10**9), "hidden_ns": (0, 10**9), "front_ns": (0, 10**10), "graph_batch": (0, 1 << 20),
 }  # fmt: skip
 
 _TOKEN_NS: Final = 1500
@@ -34,9 +34,8 @@ class ServingPolicy:
     token_budget : int
         Tokens of an iteration, at most.
     chunked_prefill : bool
-        Whether prompts are computed in parts, in iterations that decode too (Agrawal et al.,
-        Sarathi-Serve, OSDI 2024, arXiv 2403.02310); otherwise prompts have iterations of their own, which
-        come before decoding.
+        Whether prompts are computed in parts that fit in the token budget (Agrawal et al., Sarathi-Serve,
+        OSDI 2024, arXiv 2403.02310), otherwise whole.
     block_size : int
         Tokens of a block of keys and values.
     reserve_output : bool
@@ -53,8 +52,22 @@ class ServingPolicy:
         If not 0, prompts are computed by instances of their own, and their keys and values are sent to
         those that decode (Zhong et al., DistServe, OSDI 2024, arXiv 2401.09670).
     host_ns : int
-        What the host takes between two iterations: scheduling, sampling, detokenising. The default is
-        chosen: the one that fits nine published measurements of five libraries best (tests/data/published).
+        What the host takes between two iterations, as the GPU waits: scheduling, sampling, detokenising. The
+        default is chosen: the one that fits nine published measurements of five libraries best
+        (tests/data/published).
+    mixed_batches : bool, optional
+        Whether prompts are computed in iterations that decode too; otherwise they have iterations of their
+        own, which come before decoding. None: as ``chunked_prefill``.
+    overlap : bool
+        Whether the host schedules the next iteration while one is computed. A request that comes meanwhile
+        waits for the one after that; ``hidden_ns`` of the host's time take no time of the GPU then.
+    hidden_ns : int
+        What the host takes for an iteration besides ``host_ns``, and hides with ``overlap``.
+    graph_batch : int
+        Iterations without prompts that decode so many requests, or fewer, are launched as one graph, all
+        others kernel by kernel. 0: all as the GPU's times say.
+    engine : str
+        Name of the engine whose policy this is.
     front_ns : int
         What a request takes before the scheduler sees it and its first token takes back, besides turning its
         prompt into tokens: HTTP, and messages between processes. 0: there is no server, requests come as
@@ -85,6 +98,11 @@ class ServingPolicy:
     decode_instances: int = 0
     host_ns: int = 1_300_000
     front_ns: int = 6_400_000
+    mixed_batches: bool | None = None
+    overlap: bool = False
+    hidden_ns: int = 0
+    graph_batch: int = 0
+    engine: str = ""
 
     def __post_init__(self) -> None:
         """Check the values."""
@@ -110,15 +128,32 @@ class ServingPolicy:
             what = "instances that do both cannot be combined with disaggregated ones"
             raise InputError(what, where="instances", hint="leave one of them out")
 
+    @property
+    def mixes(self) -> bool:
+        """Whether prompts are computed beside decoding requests."""
+        return self.chunked_prefill if self.mixed_batches is None else self.mixed_batches
+
+    def tokenizing_ns(self, prompt: int) -> int:
+        """Return the time of the tokenizer for a prompt; it takes one after the other.
+
+        Examples
+        --------
+        >>> ServingPolicy().tokenizing_ns(1000)
+        1500000
+        """
+        return prompt * _TOKEN_NS if self.front_ns else 0
+
     def admission_ns(self, prompt: int) -> int:
         """Return the time from the arrival of a request, of so many tokens, until the scheduler sees it.
+
+        Requests that come while the tokenizer is busy wait for it besides.
 
         Examples
         --------
         >>> ServingPolicy().admission_ns(1000), ServingPolicy(front_ns=0).admission_ns(1000)
         (7900000, 0)
         """
-        return self.front_ns + prompt * _TOKEN_NS if self.front_ns else 0
+        return self.front_ns + self.tokenizing_ns(prompt)
 
     @property
     def copies(self) -> int:

@@ -4,7 +4,14 @@ A generator is written ``ARRIVALS:key=value,…``, as ``poisson:rate=4,prompt=10
 
 Arrivals are ``poisson`` (gaps of an exponential distribution, mean 1/rate), ``constant`` (equal gaps),
 ``offline`` (all at the beginning), or ``closed`` (``users`` of them, each of whom asks again as soon as
-they have an answer). Lengths are ``N`` (always), ``LOW-HIGH`` (each whole number equally often),
+they have an answer). ``closed`` is the load of serving benchmarks at a fixed concurrency: unless ``count``
+and ``range`` are given, there are ten requests for each user, and each length is drawn between 80 and 100 %
+of the one given (``--max-concurrency``, ``--num-prompts`` and ``--random-range-ratio 0.8`` of vLLM's
+benchmark_serving, as InferenceMAX runs it: github.com/jyothisambolu/InferenceMAX 01de548, README.md).
+``warmup`` requests come first and count in no latency.
+
+Lengths are ``N`` (always, or with ``range=R`` each whole number from R N to N equally often), ``LOW-HIGH``
+(each whole number equally often),
 ``exponential(MEAN)`` (rounded up, so at least 1) or ``lognormal(MEDIAN:SIGMA)`` (rounded up; the logarithm
 has standard deviation SIGMA). Each value is drawn by inversion from Python's Mersenne Twister, of which
 ``random()`` is the same in all versions.
@@ -69,11 +76,15 @@ class RequestTrace:
         other one when one has been answered. Arrivals are not used then.
     text : str
         What they are, in a line.
+    warmup : int
+        So many of the first requests do not count in latencies.
+    assumed : str
+        What was chosen for lengths and count where none was given, in a line.
 
     Raises
     ------
     InputError
-        There is none, or arrivals are not in order.
+        There is none, arrivals are not in order, or all are warm-up.
 
     Examples
     --------
@@ -84,6 +95,8 @@ class RequestTrace:
     requests: Sequence[Request]
     users: int = 0
     text: str = "requests"
+    warmup: int = 0
+    assumed: str = ""
 
     def __post_init__(self) -> None:
         """Check the requests."""
@@ -96,6 +109,9 @@ class RequestTrace:
                 hint = "order them by arrival, with at least one token each"
                 raise InputError(what, where=self.text, hint=hint)
             before = one.arrival_ns
+        if not 0 <= self.warmup < len(self.requests):
+            what = f"{self.warmup} warm-up requests of {len(self.requests)}"
+            raise InputError(what, where=self.text, hint="leave at least one that counts")
 
     @property
     def prompt_tokens(self) -> int:
@@ -119,35 +135,49 @@ def requests_of(text: str) -> RequestTrace:
     Examples
     --------
     >>> found = requests_of("poisson:rate=4,prompt=64-128,output=16,count=100,seed=1")
-    >>> len(found.requests), round(found.requests[-1].arrival_ns / 1e9)
-    (100, 26)
+    >>> len(found.requests), found.requests[-1].arrival_ns
+    (100, 25632789782)
     """
     name, _, rest = text.partition(":")
     if name not in ARRIVALS:
         if text.lower().endswith(".csv") or Path(text).is_file():
             return read_requests(text)
-        hint = f"{near(name, ARRIVALS)} and ':', as poisson:rate=4; or give a file REQUESTS.csv"
+        hint = f"{near(name, ARRIVALS)} (as poisson:rate=4, or a file REQUESTS.csv)"
         raise InputError(f"unknown requests {text[:60]!r}", where="requests", hint=hint)
     return _generated(name, _values(name, rest), text)
 
 
 _KEYS: Final = {"poisson": ("rate",), "constant": ("rate",), "offline": (), "closed": ("users",)}
-_DEFAULTS: Final = {"rate": "1", "users": "1", "prompt": "1024", "output": "256", "count": "100", "seed": "0"}
+_DEFAULTS: Final = {
+    "rate": "1", "users": "1", "prompt": "1024", "output": "256", "count": "100", "seed": "0", "range": "1",
+    "warmup": "0",
+}  # fmt: skip
+_ROUNDS: Final = 10
+"""Requests of each user of a closed loop, as serving benchmarks choose them."""
+_SPREAD: Final = "0.8"
+"""The shortest length of a closed loop's requests, as a part of the one given."""
 
 
 def _values(name: str, rest: str) -> dict[str, str]:
     """Read ``key=value,…``."""
-    known = (*_KEYS[name], "prompt", "output", "count", "seed")
+    known = (*_KEYS[name], "prompt", "output", "count", "range", "warmup", "seed")
     found: dict[str, str] = {}
     for part in rest.split(",") if rest else ():
         key, equals, value = part.partition("=")
         if not equals or key not in known:
-            hint = f"{near(key, known)}, as {known[0]}={_DEFAULTS[known[0]]}"
+            hint = f"{near(key, known)} (as {known[0]}={_DEFAULTS[known[0]]})"
             raise InputError(f"{name} has no {part[:40]!r}", where="requests", hint=hint)
         if key in found:
             raise InputError(f"duplicate key {key!r}", where="requests", hint="give it once")
         found[key] = value
-    return {key: _DEFAULTS[key] for key in known} | found
+    defaults = {key: _DEFAULTS[key] for key in known}
+    if name == "closed":
+        users = found.get("users", _DEFAULTS["users"])
+        if users.isdecimal():
+            defaults["count"] = str(min(_MOST_COUNT, max(1, _ROUNDS * int(users[:12]))))
+        single = (found.get(key, _DEFAULTS[key]).isdecimal() for key in ("prompt", "output"))
+        defaults["range"] = _SPREAD if all(single) else "1"
+    return defaults | found
 
 
 def _number(values: Mapping[str, str], key: str, low: float, high: float, *, whole: bool = True) -> float:
@@ -165,7 +195,9 @@ def _number(values: Mapping[str, str], key: str, low: float, high: float, *, who
 def _generated(name: str, values: Mapping[str, str], text: str) -> RequestTrace:
     count = int(_number(values, "count", 1, _MOST_COUNT))
     drawn = random.Random(int(_number(values, "seed", 0, 2**63)))  # noqa: S311 - a simulation, no secret
-    prompt, output = (_length(values[key], key) for key in ("prompt", "output"))
+    least = _number(values, "range", 0.01, 1, whole=False)
+    prompt, output = (_length(values[key], key, least) for key in ("prompt", "output"))
+    warmup = int(_number(values, "warmup", 0, _MOST_COUNT))
     rate = _number(values, "rate", 1e-6, 1e9, whole=False) if "rate" in values else 0.0
     users = int(_number(values, "users", 1, _MOST_COUNT)) if name == "closed" else 0
     found, now = [], 0.0
@@ -175,11 +207,24 @@ def _generated(name: str, values: Mapping[str, str], text: str) -> RequestTrace:
         elif name == "constant":
             now = number / rate
         found.append(Request(round(now * 1e9), prompt(drawn.random()), output(drawn.random())))
-    return RequestTrace(found, users, text)
+    return RequestTrace(found, users, text, warmup, _assumed(name, values, text))
 
 
-def _length(text: str, key: str) -> Callable[[float], int]:
-    """Return the function from a number in [0, 1) to a length."""
+def _assumed(name: str, values: Mapping[str, str], text: str) -> str:
+    """Describe what a closed loop takes where its text says nothing."""
+    own = {part.partition("=")[0] for part in text.partition(":")[2].split(",")}
+    said = []
+    if name == "closed" and "count" not in own:
+        said.append(f"{values['count']} requests")
+    if name == "closed" and "range" not in own and values["range"] != "1":
+        said.append(
+            f"lengths of {float(values['range']):.0%} to 100% of those given (range={values['range']})"
+        )
+    return f"{' and '.join(said)}, as serving benchmarks choose them" if said else ""
+
+
+def _length(text: str, key: str, least: float) -> Callable[[float], int]:
+    """Return the function from a number in [0, 1) to a length; a single one is spread from a part of it."""
     hint = "take N, LOW-HIGH, exponential(MEAN) or lognormal(MEDIAN:SIGMA)"
 
     def checked(value: float) -> int:
@@ -187,9 +232,14 @@ def _length(text: str, key: str) -> Callable[[float], int]:
             raise InputError(f"{key}={text[:40]}", where="requests", hint=f"{hint}; 1 to {_MOST_TOKENS:,}")
         return int(value)
 
-    if match := re.fullmatch(r"(\d{1,12})(?:-(\d{1,12}))?", text):
+    match = re.fullmatch(r"(\d{1,12})(?:-(\d{1,12}))?", text)
+    if least < 1 and not (match and match[2] is None):
+        what = f"range={least:g} spreads a single length, not {key}={text[:40]}"
+        raise InputError(what, where="requests", hint="leave one of them out")
+    if match:
         low = checked(int(match[1]))
         high = checked(int(match[2] or match[1]))
+        low = max(1, int(low * least))
         if high < low:
             raise InputError(f"{key}={text[:40]}", where="requests", hint="take the smaller number first")
         return lambda at: low + int(at * (high - low + 1))

@@ -9,7 +9,7 @@ def both_ways(p):
     wires, ranks = p.connections(), p.ranks
     for me in p.everyone:
         block = me.block()
-        block.copy(me.input[0], me.output[me.number])
+        block.copy(me.input[0], me.output[me])
         for sign, steps in ((1, ranks // 2), (-1, (ranks - 1) // 2)):
             ahead = p.everyone[(me.number + sign) % ranks]
             behind = p.everyone[(me.number - sign) % ranks]

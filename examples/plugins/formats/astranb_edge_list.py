@@ -2,7 +2,7 @@
 
 import re
 
-from astranb.core.errors import InputError
+from astranb import InputError
 from astranb.experimental import FileFormat
 
 

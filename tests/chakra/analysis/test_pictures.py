@@ -83,7 +83,7 @@ def test_without_starts_nodes_begin_as_early_as_they_can(tmp_path):
     starts = [Node(1, "x", 4, start_us=70, duration_us=4), Node(2, "y", 4, start_us=100), Node(3, "z", 4)]
     when = recorded_times(Trace.of(starts))
     assert when.start_ns.tolist() == [0, 30000, -1]
-    said = write_timeline(tmp_path / "t.json.gz", [Trace.of(starts)] * 3, [when] * 3, most=5)
+    said = write_timeline([Trace.of(starts)] * 3, [when] * 3, tmp_path / "t.json.gz", most=5)
     assert (said["spans"], said["ranks"], said["ranks_left_out"]) == (4, 2, 1)
     document = json.loads(gzip.decompress((tmp_path / "t.json.gz").read_bytes()))
     spans = [event for event in document["traceEvents"] if event["ph"] == "X"]
@@ -96,11 +96,11 @@ def test_a_simulated_timeline_ends_when_the_run_does(tmp_path, capsys):
         made = TraceBuilder()
         done = made.compute("forward", duration_us=7)
         made.collective("all_reduce", 65536, after=done)
-        write(tmp_path / f"t.{rank}.et", made.build())
+        write(made.build(), tmp_path / f"t.{rank}.et")
     (tmp_path / "s.json").write_text('{"all-reduce-implementation": ["ring"]}')
     (tmp_path / "n.yml").write_text("topology: [Ring]\nnpus_count: [2]\nbandwidth: [50]\nlatency: [500]\n")
     files = ["--system", str(tmp_path / "s.json"), "--network", str(tmp_path / "n.yml")]
-    assert main(["run", "--workload", str(tmp_path / "t"), *files, "--json"]) == 0
+    assert main(["run", "trace", str(tmp_path / "t"), *files, "--json"]) == 0
     run = json.loads(capsys.readouterr().out)
     out = tmp_path / "out.json"
     assert main(["chakra", "timeline", str(tmp_path / "t"), "--output", str(out), *files, "--json"]) == 0

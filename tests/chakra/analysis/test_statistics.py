@@ -1,4 +1,4 @@
-"""Where the time of a job's ranks goes, and why one job is slower than another."""
+"""Breakdown of the time of a job's ranks, and why one job is slower than another."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def jobs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, Linke
     for name in ("two", "four"):
         job = link_job(recorded_files(DATA / "recorded" / name))
         prefix = str(tmp_path_factory.mktemp(name) / name)
-        write_job(prefix, job)
+        write_job(job, prefix)
         found[name] = (prefix, job)
     return found
 
@@ -74,6 +74,10 @@ def test_the_wait_for_the_last_rank_is_no_transfer():
     # The path goes through the rank that came last: its computation, then the transfer.
     assert found.path.shares() | {"compute": 10_000, "communication": 20_000} == found.path.shares()
     assert found.path.length_ns == found.makespan_ns == 30_000
+    assert found.makespan_ms == 0.03
+    assert found.to_dataframe("skew", time="us")["late_us"].tolist() == [0, 8, 2]
+    with pytest.raises(InputError, match="no table 'skews' of a job's statistics"):
+        found.to_dataframe("skews")
 
 
 def test_communication_behind_a_computation_is_not_exposed():
@@ -183,7 +187,7 @@ def test_a_slower_layer_is_named(tmp_path, capsys):
         last: list[int] = []
         for layer in range(4):
             last = [step.compute(f"L{layer} fwd 0 attn", duration_us=took if layer == 2 else 10, after=last)]
-        write(tmp_path / f"{name}.et", step.build())
+        write(step.build(), tmp_path / f"{name}.et")
     files = [str(tmp_path / "a.et"), str(tmp_path / "b.et")]
     assert main(["chakra", "compare", *files, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)["slower"]
@@ -203,7 +207,7 @@ def test_one_trace_on_two_networks(tmp_path, capsys):
         forward = step.compute("forward", duration_us=7)
         step.collective("all_reduce", "1 MiB", after=forward)
         step.compute("backward", duration_us=9, after=forward)
-        write(tmp_path / f"t.{rank}.et", step.build())
+        write(step.build(), tmp_path / f"t.{rank}.et")
     (tmp_path / "s.json").write_text('{"all-reduce-implementation": ["ring"]}')
     for name, speed in (("n.yml", 50), ("half.yml", 25)):
         text = f"topology: [Ring]\nnpus_count: [2]\nbandwidth: [{speed}]\nlatency: [500]\n"
@@ -217,7 +221,7 @@ def test_one_trace_on_two_networks(tmp_path, capsys):
     by_activity = {row["activity"]: row["difference_ns"] for row in found["slower"]["activities"]}
     assert by_activity["communication"] == found["slower"]["difference_ns"] > 0
     # What is exposed is what the simulator counts.
-    assert main(["run", "--workload", files[0], *more, "--json"]) == 0
+    assert main(["run", "trace", files[0], *more, "--json"]) == 0
     simulated = json.loads(capsys.readouterr().out)["per_rank"]
     assert main(["chakra", "statistics", files[0], *more, "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)["by_rank"]
@@ -250,7 +254,7 @@ def test_statistics_in_a_terminal_as_json_and_as_a_page(jobs, tmp_path, capsys):
 def test_a_step_without_times_of_communication_says_so(tmp_path, capsys):
     step = TraceBuilder()
     step.collective("all_reduce", 1024, after=step.compute("forward", duration_us=3))
-    write(tmp_path / "t.et", step.build())
+    write(step.build(), tmp_path / "t.et")
     assert main(["chakra", "statistics", str(tmp_path / "t.et")]) == 0
     assert "no communication has a duration" in capsys.readouterr().err
 
@@ -282,14 +286,14 @@ def test_a_comparison_of_steps_without_times_says_so(tmp_path, capsys):
     for name, size in (("a", 1024), ("b", 2048)):
         step = TraceBuilder()
         step.collective("all_reduce", size, after=step.compute("forward", num_ops=9))
-        write(tmp_path / f"{name}.et", step.build())
+        write(step.build(), tmp_path / f"{name}.et")
     assert main(["chakra", "compare", *(str(tmp_path / f"{name}.et") for name in "ab")]) == 0
     assert capsys.readouterr().err.count("no operation has a duration") == 2
 
 
 def test_a_timeline_has_tracks_arrows_and_what_is_exposed(jobs, tmp_path):
     _, job = jobs["four"]
-    said = write_timeline(tmp_path / "t.json", job.traces, job_times(job.traces))
+    said = write_timeline(job.traces, job_times(job.traces), tmp_path / "t.json")
     events = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
     names = {event["args"]["name"] for event in events if event["name"] == "thread_name"}
     assert names >= {"thread 1", "thread 2"}

@@ -307,7 +307,7 @@ def test_what_the_corpus_lacks_is_said(tmp_path):
         CorpusModel([one]).sample(pipeline=4)
     with pytest.raises(InputError, match="8 ranks, but tensor, data, pipeline 3, 2, 1"):
         CorpusModel([one]).sample(ranks=8, tensor=3)
-    with pytest.raises(InputError, match="tensor is 0"):
+    with pytest.raises(InputError, match="tensor: 0 is out of range; take 1 to "):
         CorpusModel([one]).sample(tensor=0)
     with pytest.raises(InputError, match="no workload to learn from"):
         CorpusModel([])

@@ -80,6 +80,6 @@ def test_without_pytorch_the_command_that_installs_it_is_named(
     with pytest.raises(InputError, match=r"torch is not installed; run pip install 'astranb\[torch\]'"):
         corpus().fit(network=True)
     job(4, 256, 2, 1, 1, 8).write(tmp_path / "job")
-    words = ["chakra", "synthesize", str(tmp_path), "-o", str(tmp_path / "new"), "--model", "network"]
+    words = ["chakra", "synthesize", str(tmp_path), "-o", str(tmp_path / "new"), "--method", "network"]
     assert main(words) == 2
     assert "pip install 'astranb[torch]'" in capsys.readouterr().err

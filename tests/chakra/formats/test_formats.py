@@ -92,7 +92,7 @@ def test_formats_are_told_by_contents_packed_or_not(tmp_path: Path, key: str, da
 
 
 def test_what_our_json_prints_is_read_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    write(tmp_path / "t.et", _step())
+    write(_step(), tmp_path / "t.et")
     assert main(["chakra", "json", str(tmp_path / "t.et")]) == 0
     (tmp_path / "t.json").write_text(capsys.readouterr().out)
     assert _same(json_trace(tmp_path / "t.json"), _step())
@@ -165,12 +165,12 @@ def test_json_that_is_no_trace_is_refused_with_its_place(tmp_path: Path, text: s
 
 def test_graphs_both_ways(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     trace = _step()
-    write_graphml(tmp_path / "t.graphml", trace)
+    write_graphml(trace, tmp_path / "t.graphml")
     assert _same(graph_trace(tmp_path / "t.graphml"), trace)
-    write(tmp_path / "t.et", trace)
+    write(trace, tmp_path / "t.et")
     assert main(["chakra", "convert", str(tmp_path / "t.et"), "-o", str(tmp_path / "u.graphml")]) == 0
     assert main(["chakra", "convert", str(tmp_path / "u.graphml"), "-o", str(tmp_path / "u.et")]) == 0
-    assert "GraphML: 3 nodes in 1 files" in capsys.readouterr().out
+    assert "GraphML: 3 nodes in 1 file" in capsys.readouterr().out
     assert _same(read(tmp_path / "u.et"), trace)
 
 
@@ -179,7 +179,7 @@ def test_networkx_reads_our_graphml_and_we_read_its_graphs(tmp_path: Path):
     trace = _step()
     graph = to_networkx(trace)
     assert _same(from_networkx(graph), trace)
-    write_graphml(tmp_path / "t.graphml", trace)
+    write_graphml(trace, tmp_path / "t.graphml")
     theirs = networkx.read_graphml(tmp_path / "t.graphml")
     assert {int(one): more["name"] for one, more in theirs.nodes(data=True)} == {
         one: more["name"] for one, more in graph.nodes(data=True)

@@ -230,7 +230,7 @@ def test_a_trace_without_durations_warns(run, capsys):
         for rank in range(2):
             assert main(["chakra", *command, "--output", str(folder / f"t.{rank}.et")]) == 0
             assert (warning in capsys.readouterr().err) == warns
-        started = ["run", "--workload", str(folder / "t"), *files]
+        started = ["run", "trace", str(folder / "t"), *files]
         assert main(started) == 0
         assert (warning in capsys.readouterr().err) == warns
         assert main([*started, "--json"]) == 0

@@ -193,9 +193,9 @@ def test_the_command_line(file: str, system: str, tmp_path: Path, capsys: pytest
     assert main(["chakra", "timeline", file, "--output", str(tmp_path / "t.json")]) == 0
     assert "14 spans of 3 ranks" in capsys.readouterr().out
     times = []
-    converted = ["--workload", str(tmp_path / "step"), "--comm-group", str(tmp_path / "step.groups.json")]
-    for source in (["--workload", file], converted):
-        assert main(["run", *source, "--infra", file, "--system", system, "--json"]) == 0
+    converted = [str(tmp_path / "step"), "--comm-group", str(tmp_path / "step.groups.json")]
+    for source in ([file], converted):
+        assert main(["run", "trace", *source, "--infra", file, "--system", system, "--json"]) == 0
         times.append(json.loads(capsys.readouterr().out)["time_ps"])
     assert times[0] == times[1]
 
@@ -270,7 +270,7 @@ def test_messages_need_two_gpus(tmp_path: Path) -> None:
 
 
 def test_bad_options_get_one_line(file: str, system: str, capsys: pytest.CaptureFixture[str]) -> None:
-    run = ["run", "--workload", file, "--system", system, "--infra"]
+    run = ["run", "trace", file, "--system", system, "--infra"]
     assert main([*run, "dgx-h100"]) == 2
     assert f"{file}: the task graph has 3 GPUs, the network 8; give" in capsys.readouterr().err
     assert main([*run, file, "--comm-group", "g.json"]) == 2

@@ -220,7 +220,7 @@ def test_what_link_writes_run_reads_and_replays_for_no_less_time_than_a_kernel_t
     files = written(tmp_path, [recorded])
     code, out = called("chakra", "link", str(tmp_path / "job"))
     assert code == 0, out
-    code, out = called("run", "--workload", str(tmp_path / "job"), "--json")
+    code, out = called("run", "trace", str(tmp_path / "job"), "--json")
     assert code == 0, out
     (rank,) = json.loads(out)["per_rank"]
     assert min(value for value in rank.values() if not isinstance(value, bool)) >= 0
@@ -277,7 +277,7 @@ def test_a_collective_of_unknown_size_is_said_to_be_that_and_keeps_its_duration(
     rows = [int(np.flatnonzero(trace.type == NodeType.COMM_COLL)[0]) for trace in traces]
     took = [int(durations_ns(trace)[row]) for trace, row in zip(traces, rows, strict=True)]
     if dropped:
-        assert said == ["2 collectives are of unknown size: they keep their durations"]
+        assert said == ["2 collectives are of unknown size: durations as recorded"]
         assert (linked["network"], (tmp_path / "job.network.yml").exists()) == (None, False)
         assert [int(trace.comm_size[row]) for trace, row in zip(traces, rows, strict=True)] == [-1, -1]
         assert took == [400_000, 100_000]
@@ -285,7 +285,7 @@ def test_a_collective_of_unknown_size_is_said_to_be_that_and_keeps_its_duration(
         assert not said
         assert took == [100_000, 100_000]  # the last to come does not wait
         assert linked["network"]["bandwidth_GBps"] == pytest.approx(2**20 / 100_000, rel=0.01)
-    code, out = called("run", "--workload", prefix, "--json")
+    code, out = called("run", "trace", prefix, "--json")
     assert code == 0, out
     for row in json.loads(out)["per_rank"]:
         assert row["compute_ps"] >= 6_600_000
@@ -316,13 +316,13 @@ def test_what_was_launched_before_the_first_step_is_kept_and_meets_no_other_rank
     recorded[0]["traceEvents"] += [early, kernel]
     job = link_job(written(tmp_path, recorded))
     assert job.collectives == 1
-    assert "1 collectives have no counterpart on other ranks: they keep their durations" in job.notes
+    assert "1 collective has no counterpart on other ranks: durations as recorded" in job.notes
     for trace, one in zip(job.traces, recorded, strict=True):
         took = durations_ns(trace) + trace.integers("wait_ns")
         made = Counter((str(trace.names[row]), int(took[row])) for row in device_rows(trace).tolist())
         assert made == kernels(one)
     assert called("chakra", "link", str(tmp_path / "job"))[0] == 0
-    code, out = called("run", "--workload", str(tmp_path / "job"))
+    code, out = called("run", "trace", str(tmp_path / "job"))
     assert code == 0, out
 
 
@@ -351,7 +351,7 @@ def test_a_damaged_job_is_refused_or_linked_and_then_it_runs(tmp_path, data):
         assert code == 2
         assert "Traceback" not in said
         return
-    code, said = called("run", "--workload", prefix, "--json")
+    code, said = called("run", "trace", prefix, "--json")
     assert code in (0, 3), said  # ranks that wait for what was left out never end
     traces = read_ranks(prefix)
     found = statistics(traces)
@@ -364,14 +364,14 @@ def test_run_and_its_explanation_have_one_exposed_communication(tmp_path):
     """A job recorded on CPUs, whose computations ASTRA-sim's own figure leaves out."""
     prefix = str(tmp_path / "two")
     assert called("chakra", "link", str(DATA / "two"), "--output", prefix)[0] == 0
-    code, out = called("run", "--workload", prefix)
+    code, out = called("run", "trace", prefix)
     assert code == 0
     printed = [tuple(int(word) for word in line.split() if word.isdecimal()) for line in out.splitlines()]
-    rows = json.loads(called("run", "--workload", prefix, "--json")[1])
+    rows = json.loads(called("run", "trace", prefix, "--json")[1])
     assert printed == [(row["end_ps"] // 1000, row["exposed_comm_ps"] // 1000) for row in rows["per_rank"]]
     share = sum(exposed for _, exposed in printed) / sum(end for end, _ in printed)
     assert share == pytest.approx(rows["breakdown"]["exposed_comm"], abs=1e-6)
-    assert f"exposed comm {share:.0%}" in called("run", "--workload", prefix, "--explain")[1]
+    assert f"exposed comm {share:.0%}" in called("run", "trace", prefix, "--explain")[1]
     assert 0 < share < 0.5
 
 
@@ -410,5 +410,5 @@ def test_a_host_trace_joined_with_its_device_keeps_durations_too(tmp_path):
     (row,) = statistics([trace]).by_rank
     assert (row["compute_ns"], row["communication_ns"]) == (took[0], took[1] + took[2])
     (tmp_path / "system.json").write_text('{"replay-only": 1}')
-    code, out = called("run", "--workload", str(tmp_path / "one"), "--system", str(tmp_path / "system.json"))
+    code, out = called("run", "trace", str(tmp_path / "one"), "--system", str(tmp_path / "system.json"))
     assert code == 0, out

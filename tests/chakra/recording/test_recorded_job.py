@@ -24,11 +24,13 @@ from astranb.chakra import (
     NodeType,
     RankFiles,
     Trace,
+    TraceBuilder,
     link_job,
     read,
     read_kineto,
     read_ranks,
     recorded_files,
+    write,
     write_job,
 )
 from astranb.cli import main
@@ -53,7 +55,7 @@ SYSTEM = {
 def simulated_us(job: LinkedJob, folder: Path, bandwidth_gbps: float, latency_ns: float) -> np.ndarray:
     """Return the time of the recorded steps of each rank, all of them on one switch."""
     ranks = len(job.traces)
-    write_job(folder / "job", job)
+    write_job(job, folder / "job")
     (folder / "system.json").write_text(json.dumps(SYSTEM))
     network = (
         f"topology: [Switch]\nnpus_count: [{ranks}]\nbandwidth: [{bandwidth_gbps}]\nlatency: [{latency_ns}]"
@@ -111,6 +113,9 @@ def test_gloo_collectives_and_messages_are_communication(jobs):
             "all_to_all 16000 in 0", f"all_reduce 20000 in {own}", f"all_gather 2800 in {own}",
             "broadcast 20000 in 0", f"{low}>{low + 1} 12000 tag 7", "all_reduce 36000 in 0", "barrier 1 in 0",
         } <= set(told)  # fmt: skip
+    assert [len(steps) for steps in four.steps_ms] == [2] * 4
+    assert four.steps_ms[3][1] * 1000 == pytest.approx(four.steps_us[3][1])
+    assert np.array(four.begun_ms) * 1000 == pytest.approx(four.begun_us)
     assert four.notes == ["groups of 56 collectives inferred from their order on all ranks"]
 
 
@@ -229,14 +234,15 @@ def test_a_linked_job_runs_without_more_and_takes_what_was_measured(tmp_path, ca
     assert main(["chakra", "link", str(DATA / "four"), "--output", prefix, "--json"]) == 0
     linked = json.loads(capsys.readouterr().out)
     assert 0 < linked["network"]["median_error"] < linked["network"]["worst_error"]
-    assert main(["run", "--workload", prefix, "--json"]) == 0
+    assert main(["run", "trace", prefix, "--json"]) == 0
     run = json.loads(capsys.readouterr().out)
     assert f"described by {prefix}.system.json and {prefix}.network.yml, beside the traces" in run["notes"]
     for row, linked_row in zip(run["per_rank"], linked["ranks"], strict=True):
         took_us = row["end_ps"] / 1e6 - linked_row["begun_us"]
         assert took_us == pytest.approx(sum(linked_row["steps_us"]), rel=0.05)
-    assert main(["run", "--workload", str(DATA / "none")]) == 2
-    assert "--workload needs --system" in capsys.readouterr().err
+    write(TraceBuilder().build(), tmp_path / "bare.0.et")
+    assert main(["run", "trace", str(tmp_path / "bare")]) == 2
+    assert "run trace: --system is missing" in capsys.readouterr().err
 
 
 def test_a_run_finds_the_groups_beside_the_traces(jobs, tmp_path, capsys):
@@ -245,13 +251,13 @@ def test_a_run_finds_the_groups_beside_the_traces(jobs, tmp_path, capsys):
     named = ["--comm-group", str(tmp_path / "job.groups.json")]
     said = []
     for more in ([], named):
-        assert main(["run", "--workload", str(tmp_path / "job"), *files, *more]) == 0
+        assert main(["run", "trace", str(tmp_path / "job"), *files, *more]) == 0
         said.append(capsys.readouterr())
     assert said[0].out == said[1].out
     assert f"groups of ranks: those of {tmp_path / 'job.groups.json'}, beside the traces" in said[0].err
     assert "groups of ranks" not in said[1].err
     (tmp_path / "job.groups.json").unlink()
-    assert main(["run", "--workload", str(tmp_path / "job"), *files]) == 2
+    assert main(["run", "trace", str(tmp_path / "job"), *files]) == 2
     assert "describe the groups (--comm-group)" in capsys.readouterr().err
 
 
@@ -351,7 +357,7 @@ def test_profiles_of_all_ranks_are_linked_without_host_traces(tmp_path, capsys):
     for rank, files in enumerate(reduced(tmp_path)):
         shutil.copy(files.device, tmp_path / f"job.{rank}.kineto.json")
     assert main(["chakra", "link", str(tmp_path / "job")]) == 0
-    assert capsys.readouterr().out.startswith("2 ranks: 1 collectives, 0 messages, 1 groups")
+    assert capsys.readouterr().out.startswith("2 ranks: 1 collective, 0 messages, 1 group")
     (tmp_path / "job.1.et.json").write_text("{}")
     with pytest.raises(InputError, match=r"job\.0\.et\.json: the file is missing"):
         recorded_files(tmp_path / "job")

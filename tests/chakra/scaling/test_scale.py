@@ -54,7 +54,7 @@ def groups_of(step: ModelStep) -> dict[str, list[int]]:
 
 
 def rank_times(folder: Path, prefix: Path, ranks: int) -> np.ndarray:
-    """When ranks end, on one switch."""
+    """Return the completion time of each rank, on one switch."""
     kinds = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all")
     (folder / "system.json").write_text(json.dumps({f"{one}-implementation": ["direct"] for one in kinds}))
     (folder / "network.yml").write_text(
@@ -379,7 +379,7 @@ def test_faulty_traces_are_refused_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no rank of pipeline stage 1"):
         scale({0: generated(Parallelism(2, pipeline=2)).trace(0)}, 8, traced=Parallelism(2, pipeline=2),
               groups=groups_of(generated(Parallelism(2, pipeline=2))))  # fmt: skip
-    write(tmp_path / "x.0.et", traces[0])
+    write(traces[0], tmp_path / "x.0.et")
     with pytest.raises(InputError, match=r"no trace none\.RANK\.et"):
         scale(tmp_path / "none", 8)
     step = TraceBuilder()

@@ -33,7 +33,7 @@ COMP = NodeType.COMP
 
 
 def _said(trace: Trace) -> list[str]:
-    return [f"{one.count} {one.what}" for one in faults(trace)]
+    return [one.counted for one in faults(trace)]
 
 
 def test_every_fault_is_counted_with_examples():
@@ -49,24 +49,24 @@ def test_every_fault_is_counted_with_examples():
     ]
     trace = Trace.of(nodes)
     assert _said(trace) == [
-        "1 nodes with the id of another",
-        "1 dependencies on nodes that do not exist",
+        "1 node with the id of another",
+        "1 dependency on nodes that do not exist",
         "2 nodes that wait for each other in cycles",
-        "1 unknown node types",
-        "1 collectives without comm_type",
+        "1 node of unknown type",
+        "1 collective without comm_type",
         "2 communication without comm_size",
         "1 COMM_SEND without comm_dst",
-        "1 computations without a duration or operations",
+        "1 computation without a duration or operations",
     ]
     assert summary(trace)["depth"] is None
     better, done = repaired(trace)
     assert done == [
-        "dropped 1 dependencies on nodes that do not exist",
-        "dropped 1 control dependencies in cycles",
-        "renumbered 1 nodes",
+        "dropped 1 dependency on nodes that do not exist",
+        "dropped 1 control dependency in cycles",
+        "renumbered 1 node",
     ]
     assert better.id.tolist() == [1, 2, 3, 8, 4, 5, 6, 7]
-    assert [one for one in _said(better) if "node" in one] == ["1 unknown node types"]
+    assert [one for one in _said(better) if "node" in one] == ["1 node of unknown type"]
 
 
 def test_cycles_of_many_nodes_are_found():
@@ -87,7 +87,7 @@ def test_data_dependencies_on_what_began_later_open_cycles():
     better, done = repaired(Trace.of(nodes))
     assert done == [
         "dropped 2 data dependencies in cycles on nodes that began later: 1 on 1, 1 on 3",
-        "dropped 1 control dependencies in cycles",
+        "dropped 1 control dependency in cycles",
     ]
     assert [better.data_deps.of(row).tolist() for row in range(4)] == [[], [1], [2], [3]]
     assert not better.ctrl_deps.flat.size
@@ -102,11 +102,11 @@ def test_data_dependencies_on_what_began_later_open_cycles():
 def test_copies_are_dropped_and_what_is_ambiguous_stays():
     twice = Node(1, "a", COMP, duration_us=1)
     trace, done = repaired(Trace.of([twice, twice, Node(2, "b", COMP, data_deps=(1,), duration_us=1)]))
-    assert done == ["dropped 1 copies of nodes"]
+    assert done == ["dropped 1 copy of a node"]
     check(trace)
     two = [twice, Node(1, "other", COMP, duration_us=1), Node(2, "b", COMP, data_deps=(1,), duration_us=1)]
     trace, done = repaired(Trace.of(two))
-    assert (done, _said(trace)) == ([], ["1 nodes with the id of another"])
+    assert (done, _said(trace)) == ([], ["1 node with the id of another"])
 
 
 @settings(max_examples=40, deadline=None)
@@ -175,12 +175,12 @@ def test_a_truncated_packed_trace_keeps_its_beginning(tmp_path: Path, capsys: py
     step = TraceBuilder()
     for number in range(400):
         step.compute(f"layer {number * number}", duration_us=number + 1)
-    write(tmp_path / "t.et.gz", step.build())
+    write(step.build(), tmp_path / "t.et.gz")
     data = (tmp_path / "t.et.gz").read_bytes()
     (tmp_path / "t.et.gz").write_bytes(data[: len(data) // 2])
     assert main(["chakra", "check", str(tmp_path / "t.et.gz")]) == 1
     assert "truncated: the gzip file ends at byte" in capsys.readouterr().out
-    assert main(["chakra", "check", str(tmp_path / "t.et.gz"), "--repair", str(tmp_path / "r.et")]) == 0
+    assert main(["chakra", "check", str(tmp_path / "t.et.gz"), "--repaired", str(tmp_path / "r.et")]) == 0
     assert "were kept" in capsys.readouterr().err
     kept = read(tmp_path / "r.et")
     assert 100 < len(kept) < 400
@@ -209,7 +209,7 @@ def test_faults_between_ranks(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         ),
     ]
     for number, trace in traces.items():
-        write(tmp_path / f"job.{number}.et", trace)
+        write(trace, tmp_path / f"job.{number}.et")
     assert main(["chakra", "check", str(tmp_path / "job"), "--json"]) == 1
     document = json.loads(capsys.readouterr().out)
     assert [(one["rank"], one["count"]) for one in document["faults"]] == [(None, 1), (None, 1)]
@@ -223,12 +223,12 @@ def test_faulty_traces_are_shown_with_a_note(tmp_path: Path, capsys: pytest.Capt
         Node(1, "a", COMP, ctrl_deps=(7,), duration_us=3),
         Node(2, "b", COMP, data_deps=(1,), duration_us=4),
     ]
-    write(tmp_path / "t.et", Trace.of(nodes))
+    write(Trace.of(nodes), tmp_path / "t.et")
     for command, name in (("draw", "t.svg"), ("timeline", "t.json")):
         assert main(["chakra", command, str(tmp_path / "t.et"), "-o", str(tmp_path / name)]) == 0
-        assert "dropped 1 dependencies on nodes that do not exist to show it" in capsys.readouterr().err
-    assert main(["chakra", "check", str(tmp_path / "t.et"), "--repair", str(tmp_path / "r.et")]) == 0
-    assert "1 traces, 2 nodes: nothing wrong" in capsys.readouterr().out
+        assert "dropped 1 dependency on nodes that do not exist to show it" in capsys.readouterr().err
+    assert main(["chakra", "check", str(tmp_path / "t.et"), "--repaired", str(tmp_path / "r.et")]) == 0
+    assert "1 trace, 2 nodes: nothing wrong" in capsys.readouterr().out
     check(read(tmp_path / "r.et"))
 
 
@@ -236,12 +236,12 @@ def test_a_run_says_how_many_computations_have_no_duration(tmp_path, capsys):
     step = TraceBuilder()
     for number in range(3):
         step.compute(f"part {number}", duration_us=number % 2)
-    write_ranks(tmp_path / "t", 2, lambda _: step.build().data)
+    write_ranks(lambda _: step.build().data, tmp_path / "t", ranks=2)
     (tmp_path / "system.json").write_text('{"all-reduce-implementation": ["ring"]}')
     (tmp_path / "network.yml").write_text(
         "topology: [Ring]\nnpus_count: [2]\nbandwidth: [50]\nlatency: [500]\n"
     )
     files = ["--system", str(tmp_path / "system.json"), "--network", str(tmp_path / "network.yml")]
-    assert main(["run", "--workload", str(tmp_path / "t"), *files]) == 0
+    assert main(["run", "trace", str(tmp_path / "t"), *files]) == 0
     said = "4 of 6 computations have no duration and take 1 ns each, as part 0 of rank 0"
     assert said in capsys.readouterr().err

@@ -25,13 +25,13 @@ def trace() -> Trace:
 
 
 def test_a_file_is_written_and_read(tmp_path: Path, trace: Trace):
-    write(tmp_path / "t.0.et", trace)
+    write(trace, tmp_path / "t.0.et")
     assert read(tmp_path / "t.0.et") == trace
     assert (tmp_path / "t.0.et").read_bytes() == trace.data
 
 
 def test_gzip_is_recognised_by_its_contents(tmp_path: Path, trace: Trace):
-    write(tmp_path / "t.0.et.gz", trace)
+    write(trace, tmp_path / "t.0.et.gz")
     packed = (tmp_path / "t.0.et.gz").read_bytes()
     assert packed[:2] == b"\x1f\x8b"
     assert len(packed) < len(trace.data)
@@ -154,25 +154,25 @@ def test_a_huge_file_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_ranks_are_read_in_order(tmp_path: Path):
     for rank in range(12):
         name = f"step.{rank}.et" + (".gz" if rank % 2 else "")
-        write(tmp_path / name, Trace.of([Node(rank, f"of {rank}", NodeType.COMP)]))
-    write(tmp_path / "other.12.et", Trace.of([]))
+        write(Trace.of([Node(rank, f"of {rank}", NodeType.COMP)]), tmp_path / name)
+    write(Trace.of([]), tmp_path / "other.12.et")
     assert [int(trace.id[0]) for trace in read_ranks(tmp_path / "step")] == list(range(12))
     assert len(read_ranks(tmp_path / "step", 5)) == 5
 
 
 def test_a_missing_rank_is_named(tmp_path: Path):
     for rank in (0, 1, 3):
-        write(tmp_path / f"step.{rank}.et", Trace.of([]))
+        write(Trace.of([]), tmp_path / f"step.{rank}.et")
     with pytest.raises(
         InputError, match=r"step\.2\.et: the trace of rank 2 is missing \(3 exist, the highest 3\)"
     ):
         read_ranks(tmp_path / "step")
     with pytest.raises(InputError, match=r"the trace of rank 2, 4, 5 is missing"):
         read_ranks(tmp_path / "step", 6)
-    write(tmp_path / "step.999999999999.et", Trace.of([]))
+    write(Trace.of([]), tmp_path / "step.999999999999.et")
     with pytest.raises(InputError, match="rank 2, "):
         read_ranks(tmp_path / "step")
-    with pytest.raises(InputError, match=r"no trace stop\.0\.et"):
+    with pytest.raises(InputError, match=r"no trace stop\.RANK\.et"):
         read_ranks(tmp_path / "stop")
     with pytest.raises(InputError, match="give PREFIX"):
         read_ranks(tmp_path / "nowhere" / "step")

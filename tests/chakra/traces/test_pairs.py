@@ -76,10 +76,10 @@ ORDER = (
     "2,097,152 expected"
 )
 SIZE = (
-    "1 messages of another size than their receive's: rank 0 to 1, tag 7: 1,048,576 bytes sent, "
+    "1 message of another size than their receive's: rank 0 to 1, tag 7: 1,048,576 bytes sent, "
     "2,097,152 expected"
 )
-EXTRA = "1 sends without a receive: rank 0 to 1, tag 7: 2 sends, 1 receives"
+EXTRA = "1 send without a receive: rank 0 to 1, tag 7: 2 sends, 1 receives"
 
 
 @pytest.mark.parametrize(
@@ -103,12 +103,12 @@ def test_check_and_run_name_them(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     for rank, trace in traces(sent, received).items():
-        write(tmp_path / f"job.{rank}.et", trace)
+        write(trace, tmp_path / f"job.{rank}.et")
     assert main(["chakra", "check", str(tmp_path / "job")]) == checked
     out = capsys.readouterr().out
     assert said in out
     assert ("nothing wrong" in out) == (not said)
-    assert main(["run", "--workload", str(tmp_path / "job"), *machine]) == run
+    assert main(["run", "trace", str(tmp_path / "job"), *machine]) == run
     err = capsys.readouterr().err
     assert said in err
     assert bool(err) == bool(said)

@@ -48,7 +48,7 @@ def _traces() -> dict[str, Trace]:
 def test_its_jsonizer_prints_what_was_written(name, end, tmp_path, monkeypatch):
     trace = _traces()[name]
     file, out = tmp_path / f"t{end}", tmp_path / "t.json"
-    write(file, trace)
+    write(trace, file)
     words = ["chakra_jsonizer", "--input_filename", str(file), "--output_filename", str(out)]
     monkeypatch.setattr(sys, "argv", words)
     jsonizer.main()

@@ -3,10 +3,13 @@
 import pytest
 
 import astranb as anb
+from astranb.cli import main
 from astranb.collectives import LIBRARIES, library_choice
 from astranb.collectives.choice.mscclpp import choose_mscclpp
 from astranb.collectives.choice.nccl import choose_nccl
+from astranb.collectives.choice.nccl_symmetric import choose_nccl_symmetric
 from astranb.collectives.choice.rccl import choose_rccl, rccl_candidates
+from astranb.collectives.choice.serving import choose_sglang, choose_vllm
 from astranb.collectives.choice.topology import LibraryView, library_view
 from astranb.core.errors import InputError
 from astranb.hardware import preset
@@ -168,12 +171,12 @@ def test_a_size_of_nothing():
 
 
 def test_zero_channels_are_refused():
-    with pytest.raises(InputError, match="channels must be at least 1"):
+    with pytest.raises(InputError, match="channels must be a whole number of at least 1"):
         library_choice("dgx-h100", "all_reduce", 64).to_run(channels=0)
 
 
 def test_the_libraries():
-    assert LIBRARIES == ("nccl", "rccl", "mscclpp")
+    assert LIBRARIES == ("nccl", "nccl-symmetric", "nccl-ce", "rccl", "mscclpp", "vllm", "sglang")
 
 
 def test_gpus_without_links(tmp_path):
@@ -213,3 +216,96 @@ def test_an_own_files_library_section_counts_as_a_preset_too(tmp_path):
     assert library_view(infra, path) == library_view(infra, preset(path))
     assert library_view(infra, preset(path)).capability == 100
     assert library_choice(infra, "all_reduce", "1 MiB", gpu=preset("h100-sxm")).library == "nccl"
+
+
+@pytest.mark.parametrize(
+    "view,collective,size,kernel,blocks,simulated",
+    [
+        (H100, "all_gather", 2 * KiB, "AllGather_LLMC", 1, "packets_mc"),
+        (H100, "all_gather", 512 * KiB, "AllGather_STMC", 2, "store_mc"),
+        (H100, "reduce_scatter", 2 * KiB, "ReduceScatter_LL", 1, "allpairs"),
+        (H100, "reduce_scatter", 512 * KiB, "ReduceScatter_LDMC", 2, "switch"),
+        (H100, "all_reduce", KiB, "AllReduce_AGxLLMC_R", 2, "oneshot_packets_mc"),
+        (H100, "all_reduce", 64 * MiB, "AllReduce_RSxLDMC_AGxSTMC", 2, "switch"),
+        (A100, "all_gather", 64 * MiB, "AllGather_ST", 9, "allpairs"),
+        (A100, "all_reduce", 64 * MiB, "AllReduce_RSxLD_AGxST", 7, "allpairs_load_store"),
+        (A100, "reduce_scatter", 64 * MiB, "ReduceScatter_LD", 9, "get"),
+    ],
+)
+def test_nccl_has_kernels_for_symmetric_memory(view, collective, size, kernel, blocks, simulated):
+    """By NCCL's model: switches need NVLink SHARP, 16 blocks (32 of Blackwell) of all ranks fill them."""
+    choice = choose_nccl_symmetric(view, collective, size)
+    assert (choice.algorithm, choice.blocks, choice.simulated) == (kernel, blocks, simulated)
+    assert choice.launched("graph") == "graph"
+    assert choice.candidates[0].time_us == min(one.time_us for one in choice.candidates)
+    assert choice.to_run().program(8).ranks == 8
+
+
+def test_symmetric_kernels_are_named_and_refused_where_there_are_none():
+    with pytest.raises(InputError, match="no kernel of its own for all_to_all in symmetric memory"):
+        library_choice("dgx-h100", "all_to_all", KiB, library="nccl-symmetric")
+    with pytest.raises(InputError, match="no model of NCCL's kernels in symmetric memory between nodes"):
+        library_choice("single-tier:server=dgx-h100", "all_gather", KiB, library="nccl-symmetric")
+    with pytest.raises(InputError, match="nccl-symmetric does not run on mi300x; use rccl"):
+        library_choice("mi300x", "all_gather", KiB, library="nccl-symmetric")
+    said = "\n".join(library_choice("dgx-h100", "all_gather", KiB).lines())
+    assert "for buffers in symmetric memory other kernels run: --library nccl-symmetric" in said
+    assert "nccl-symmetric" not in "\n".join(library_choice("dgx-h100", "broadcast", KiB).lines())
+
+
+def test_rules_that_are_taken_of_the_nearest_gpu_are_named(capsys):
+    command = "run collective all_reduce --size 1KiB --infra"
+    for infra, says in (
+        ("mi350x", "RCCL's rules for mi350x are not known: MI300X's are taken"),
+        ("mi325x", ""),
+    ):
+        assert main([*command.split(), infra]) == 0
+        assert (capsys.readouterr().err.strip() or "astranb: ") == f"astranb: {says}"
+
+
+def test_copy_engines_take_no_thread_blocks():
+    choice = library_choice("dgx-h100", "all_gather", 64 * KiB, library="nccl-ce")
+    program = choice.to_run().program(8)
+    assert {block.unit for block in program.blocks} == {"engine"}
+    with pytest.raises(
+        InputError, match="no model of all_reduce by NCCL's copy engines; use nccl, or all_gather"
+    ):
+        library_choice("dgx-h100", "all_reduce", KiB, library="nccl-ce")
+    with pytest.raises(InputError, match="by NCCL's copy engines between nodes"):
+        library_choice("single-tier:server=dgx-h100", "all_gather", KiB, library="nccl-ce")
+
+
+@pytest.mark.parametrize(
+    "choose,view,size,algorithm,blocks,simulated",
+    [
+        (choose_vllm, H100, 4 * KiB, "one stage", 1, "allpairs_oneshot"),
+        (choose_vllm, H100, 128 * KiB, "one stage", 16, "allpairs_oneshot"),
+        (choose_vllm, H100, 256 * KiB, "two stages", 32, "allpairs_get"),
+        (choose_vllm, H100, MiB, "multimem", 24, "switch"),
+        (choose_vllm, B200, MiB, "two stages", 36, "allpairs_get"),
+        (choose_vllm, B200, 2 * MiB, "multimem", 24, "switch"),
+        (choose_vllm, A100, 8 * MiB, "two stages", 36, "allpairs_get"),
+        (choose_sglang, H100, 128 * KiB, "one stage", 16, "allpairs_oneshot"),
+        (choose_sglang, H100, 4 * MiB, "two stages", 36, "allpairs_get"),
+    ],
+)
+def test_servers_have_kernels_of_their_own(choose, view, size, algorithm, blocks, simulated):
+    choice = choose(view, "all_reduce", size)
+    assert (choice.algorithm, choice.blocks, choice.simulated) == (algorithm, blocks, simulated)
+    assert choice.launch == "graph"
+    assert choice.to_run().program(8).ranks == 8
+
+
+@pytest.mark.parametrize(
+    "library,infra,collective,size,says",
+    [
+        ("vllm", "dgx-h100", "all_gather", KiB, "vLLM leaves all_gather to nccl; use nccl"),
+        ("vllm", "dgx-h100", "all_reduce", 64 * MiB, "vLLM leaves an all-reduce of 64 MiB to nccl"),
+        ("sglang", "dgx-h100", "all_reduce", 8 * MiB, "SGLang leaves an all-reduce of 8 MiB to nccl"),
+        ("sglang", "single-tier:server=dgx-h100", "all_reduce", KiB, "leaves 16 GPUs in 2 nodes to nccl"),
+        ("vllm", "mi300x", "all_reduce", KiB, "no model of vLLM's choice on mi300x; use rccl"),
+    ],
+)
+def test_what_servers_leave_to_others(library, infra, collective, size, says):
+    with pytest.raises(InputError, match=says):
+        library_choice(infra, collective, size, library=library)

@@ -159,3 +159,19 @@ def test_nodes_that_nothing_fast_joins(rate, says):
 def test_a_mesh_of_nvlinks_has_no_model():
     with pytest.raises(InputError, match="without a switch"):
         choose_nccl(LibraryView(8, 8, "v100", 70, links=6, switched=False), "all_reduce", MiB)
+
+
+@pytest.mark.parametrize("infra,pcie", [("l40s", 22.0), ("rtxpro6000", 22.0)])
+def test_cards_have_rings_over_pcie(infra, pcie):
+    """By hand: 22 GB/s between sockets, a ring of 20; 6.6 us and 14 hops of 1 us by LL, no LL128, no NVLS."""
+    view = library_view(resolve(infra))
+    assert (view.pcie_GBps, view.gpu_GBps, view.nodes) == (pcie, pcie, 1)
+    graphs = channel_graphs(view)
+    assert (graphs.ring.channels, graphs.ring.intra_GBps, graphs.channels) == (1, 20.0, 2)
+    assert graphs.nvls.channels == 0
+    found = {(one.algorithm, one.protocol): one for one in nccl_candidates(view, "all_reduce", KiB)}
+    assert {protocol for _, protocol in found} == {"LL", "Simple"}
+    assert found["Ring", "LL"].latency_us == pytest.approx(6.6 + 14)
+    assert found["Ring", "Simple"].latency_us == pytest.approx(8.4 + 14 * 5.7)
+    assert choose_nccl(view, "all_reduce", KiB).protocol == "LL"
+    assert choose_nccl(view, "all_reduce", 16 * MiB).simulated == "ring"

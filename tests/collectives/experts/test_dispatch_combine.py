@@ -91,10 +91,30 @@ def test_normal_kernels_cross_the_network_once_for_each_remote_node(drawn, make)
 def test_low_latency_sends_each_token_for_each_expert(drawn):
     routing, shape = drawn
     one = dispatch(algorithm="low_latency", hidden=32, routing=routing, experts=routing.experts)
-    into_scratch = [
-        op for _, op in moves(one.program(routing.ranks, shape)) if op.sources[0].buffer == "input"
+    made = [
+        (op.sources[0].buffer, op.targets[0].buffer) for _, op in moves(one.program(routing.ranks, shape))
     ]
-    assert len(into_scratch) == (routing.chosen >= 0).sum()
+    assert made.count(("scratch", "scratch")) == (routing.chosen >= 0).sum()
+    assert made.count(("input", "scratch")) == (routing.chosen >= 0).any(axis=2).sum()  # cast once
+
+
+@pytest.mark.parametrize("make", [dispatch, combine])
+def test_a_grid_of_a_low_latency_kernel_fits_on_the_gpu(make):
+    """Its thread blocks meet, so that all have to be on SMs at once: H20 has 78, the kernels ask for 132."""
+    for infra, blocks in (("dgx-h20", 64), ("dgx-h800", 128)):  # 256 experts, by 4 and by 2
+        sim = anb.Simulation(infra, make(2, "low_latency", hidden=128), record=False)
+        assert sim.run().why == "end"
+        assert len(sim.engine.machine.blocks) == 8 * blocks
+
+
+@pytest.mark.parametrize("make", [dispatch, combine])
+def test_normal_kernels_begin_when_all_ranks_have_met(make):
+    """However late one of them is: no thread block of the others ends before it has begun."""
+    sim = anb.Simulation("dgx-h800", make(8, hidden=512), record=False, start={0: "50 us"})
+    assert sim.run().why == "end"
+    blocks = sim.engine.machine.blocks
+    assert (blocks["kernel"] == 0).sum() == 8
+    assert blocks["ended_ps"].min() > 50_000_000
 
 
 def test_bytes_are_counted_as_deepep_counts_them():
@@ -262,11 +282,11 @@ def test_a_bad_exchange_is_refused(options, says):
 
 
 def test_the_command_line(capsys):
-    command = ["run", "--infra", "dgx-h800", "--collective", "combine", "--tokens", "16", "--hidden", "256"]
+    command = ["run", "exchange", "combine", "--infra", "dgx-h800", "--tokens", "16", "--hidden", "256"]
     command += ["--seed", "2"]
     assert main([*command, "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
-    sim = anb.Simulation("dgx-h800", combine(16, hidden=256, seed=2))
+    sim = anb.Simulation("dgx-h800", combine(16, hidden=256, seed=2), launch="stream")
     sim.run()
     assert said["time_ps"] == sim.result.time_ps
     assert said["state_hash"] == sim.state_hash()
@@ -278,15 +298,18 @@ def test_the_command_line(capsys):
 @pytest.mark.parametrize(
     "options,says",
     [
-        ("--tokens 4 --size 1KiB", "--size does not apply to an exchange of experts; leave it out"),
+        ("--tokens 4 --size 1KiB", "--size; it belongs to astranb run collective"),
         ("--tokens 4 --experts 12", "12 experts do not divide among 8 ranks"),
-        ("--tokens 4 --fidelity congestion", "does not apply to an exchange of experts at --fidelity cong"),
+        (
+            "--tokens 4 --fidelity congestion",
+            "is simulated by cache lines only, not 'congestion'; leave it out",
+        ),
         ("--routing none.csv", "none.csv: No such file or directory"),
-        ("", "tokens: the number of tokens is needed"),
+        ("", "run exchange: --tokens is missing"),
     ],
 )
 def test_bad_options_of_the_command_line(options, says, capsys):
-    assert main(["run", "--infra", "dgx-h800", "--collective", "dispatch", *options.split()]) == 2
+    assert main(["run", "exchange", "dispatch", "--infra", "dgx-h800", *options.split()]) == 2
     assert says in capsys.readouterr().err
 
 

@@ -335,7 +335,7 @@ def test_an_operation_that_is_not_simulated_is_refused_by_its_name(written, caps
     assert error.count("\n") == 1
 
 
-CUSTOM = ["run", "--infra", "switch:gpus=2", "--collective", "custom", "--size", "6KiB", "--algorithm"]
+CUSTOM = ["run", "collective", "custom", "--infra", "switch:gpus=2", "--size", "6KiB", "--algorithm"]
 
 
 def exchange(chunks, ops):
@@ -456,7 +456,7 @@ def test_the_reading_is_left_out_where_it_is_wrong_too(written, capsys):
     assert "it is right where" not in found
 
 
-UNCHECKED = ["run", "--infra", "switch:gpus=2", "--collective", "all_gather", "--size", "4KiB", "--algorithm"]
+UNCHECKED = ["run", "collective", "all_gather", "--infra", "switch:gpus=2", "--size", "4KiB", "--algorithm"]
 
 
 def test_a_wrong_plan_is_timed_unchecked_and_says_so(written, capsys, tmp_path):
@@ -492,7 +492,7 @@ def test_a_wrong_plan_is_timed_unchecked_and_says_so(written, capsys, tmp_path):
 
 
 def test_only_what_is_checked_is_timed_unchecked(capsys):
-    assert main(["run", "--infra", "switch:gpus=2", "--collective", "all_gather", "--size", "4KiB",
+    assert main(["run", "collective", "all_gather", "--infra", "switch:gpus=2", "--size", "4KiB",
                  "--fidelity", "analytical", "--unchecked"]) == 2  # fmt: skip
     assert "--unchecked does not apply" in capsys.readouterr().err
     with pytest.raises(InputError, match="unchecked: does not apply"):
@@ -763,6 +763,14 @@ def shape(program):
 REFUSED = {
     ("reduce_scatter", "switch"): "does not store cannot be written",
     ("reduce_scatter", "nvls"): "does not store cannot be written",
+    ("all_gather", "engines"): "a copy engine that waits for no doorbell cannot be written",
+    ("all_to_all", "engines"): "a copy engine that waits for no doorbell cannot be written",
+    ("all_reduce", "oneshot_packets_mc"): r"a switch cannot store rank 0 input\[0\] from here; copy it first",
+    ("all_gather", "packets_mc"): r"a switch cannot store rank 0 input\[0\] from here; copy it first",
+    ("all_reduce", "oneshot_mc"): "does not store cannot be written",
+    ("all_reduce", "twoshot_mc_poison"): "roles of a thread block cannot be written",
+    ("all_to_all", "allpairs_poison"): "roles of a thread block cannot be written",
+    ("all_reduce", "nvls_tree"): "does not store cannot be written",
 }
 
 

@@ -73,7 +73,7 @@ def test_links_that_are_not_used_and_what_the_file_expects(written):
 def test_a_chunk_that_comes_twice_is_stored_once(written):
     text = ring(3).replace("Links Count,3", "Links Count,4") + "0,2,500,50,0\n"
     found = read_algorithm(written(text))
-    assert "1 chunks come to a rank that has them already" in found.notes[0]
+    assert "left out: 1 chunk that the rank has already" in found.notes[0]
     assert verify(Collective.of("all_gather", "3 KiB", found).program(3), "all_gather") == []
 
 

@@ -144,7 +144,7 @@ def _aliased(
 
 
 class _State:
-    """Where everything is; equal states have equal keys."""
+    """State of a whole run; equal states have equal keys."""
 
     __slots__ = (
         "at", "ended", "launch", "memory", "moves", "over", "posts", "semaphores", "writer", "writing",

@@ -49,6 +49,8 @@ class Sketch:
     """Chunks of each input and output; 0: as the collective has."""
     contract: Contract | None = None
     """Its promise, if its kind is no collective's name."""
+    poisoned: bool = False
+    """Whether the memory of packets held a value that no data has."""
 
     @classmethod
     def of(cls, collective: Collective, ranks: int, per_node: int | None = None) -> Sketch:
@@ -72,6 +74,7 @@ class Sketch:
             tuple(program.same_memory.items()),
             buffers=tuple(program.slots),
             shared=tuple((s.number, wholes[id(whole)]) for s, whole in program.shared.items()),
+            poisoned=program.poisoned,
             contract=collective.contract if isinstance(collective.contract, Contract) else None,
         )
 
@@ -86,6 +89,7 @@ class Sketch:
         program.semaphores = [Semaphore(rank, number) for number, rank in enumerate(self.semaphores)]
         program.same_memory = dict(self.same_memory)
         program.slots = list(self.buffers)
+        program.poisoned = self.poisoned
         wholes: dict[int, Block] = {}
         phases = 1 + max((op.phase for lines in self.blocks for op in lines.operations), default=0)
         program.phases = [f"phase {number}" for number in range(phases)]

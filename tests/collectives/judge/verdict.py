@@ -22,7 +22,7 @@ ARGUED = {
     "same data": "two writes of the same data at one time: a run marks them as a mixture, and is wrong",
     "too many states": "the oracle gives up; the program runs right under every timing tried",
 }
-"""Where verify and what was found differ, and why."""
+"""Reasons for which verify and the oracle may differ."""
 
 _LAUNCHES = 5  # surplus signals add up
 

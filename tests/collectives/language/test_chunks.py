@@ -210,5 +210,5 @@ def test_all_channels_are_cut_into_as_many_slices():
 
     with pytest.raises(InputError, match=r"line \d+: chunks are cut into 2 slices already, not 3; use 2"):
         Collective.of("custom", "1 MiB", unequal, channels=2).program(2)
-    with pytest.raises(InputError, match="chunks cannot be cut into 0 slices; use at least 1"):
+    with pytest.raises(InputError, match="cannot be cut into 0 slices; use a whole number of at least 1"):
         Collective.of("custom", "1 MiB", _sliced, params={"slices": 0}).program(2)

@@ -70,7 +70,7 @@ def test_wrong_values_are_refused_with_the_line(params, message):
 def test_a_parameter_without_a_value_and_one_without_a_name_are_refused():
     def needs(p, *, slices): ...
 
-    with pytest.raises(InputError, match=r"needs needs a value for 'slices'; give params="):
+    with pytest.raises(InputError, match=r"needs needs a value for 'slices'; give it, as slices=16"):
         Collective.of("custom", "1 KiB", needs)
 
     def unnamed(p, slices, /): ...

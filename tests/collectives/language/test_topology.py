@@ -1,4 +1,4 @@
-"""Where a rank is: its box, rail, neighbours and coordinates, and programs that use them."""
+"""Topology of a rank: its box, rail, neighbours and coordinates, and programs that use them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from astranb.core.errors import InputError
 from astranb.gpu import preset
 from astranb.infragraph import blueprint
 from astranb.net import compile_fabric
+from astranb.net.shape import Shape
 
 TWO_BOXES = "single-tier:servers=2,server=dgx-h100"
 
@@ -74,7 +75,7 @@ def test_distances_are_the_links_of_routes():
         pairs = [(0, other) for other in range(1, program.ranks)]
         routes = fabric.routes(pairs)[0]
         assert [program.distance(*pair) for pair in pairs] == [len(routes[pair][0]) for pair in pairs]
-    plain = Program("x", ranks=8, channels=1, input_chunks=1, output_chunks=1)
+    plain = Program("x", ranks=8, channels=1, input_chunks=1, output_chunks=1, shape=Shape(8))
     assert (plain.distance(0, 0), plain.distance(0, 7)) == (0, 1)
     assert _program(TWO_BOXES).distance(program.rank(0), 0) == 0
 
@@ -160,3 +161,76 @@ def test_the_command_verifies_on_an_infrastructure_with_parameters(tmp_path, cap
     assert (code, "has no parameter 'round'; did you mean 'rounds'" in err) == (2, True)
     code, _, err = outcome([*command, "--infra", TWO_BOXES, "--ranks", "4"])
     assert (code, "exclude each other" in err) == (2, True)
+
+
+def test_boxes_rails_and_rings_are_ranks_with_others():
+    program = _program(TWO_BOXES)
+    me = program.rank(11)
+    assert _numbers(me.box.others) == [12, 13, 14, 15, 8, 9, 10]
+    assert (_numbers(me.rail.others), _numbers(program.rank(3).rail.others)) == ([3], [11])
+    ring = program.ring(me)
+    assert ring[0] == me
+    assert _numbers(ring.others) == _numbers(ring[1:])
+    assert sorted(_numbers(program.ring())) == list(range(16))
+    assert [sorted(_numbers(chain)) for chain in program.chains()] == [[*range(8)], [*range(8, 16)]]
+
+
+def test_a_rank_stands_for_its_number():
+    program = _program(TWO_BOXES)
+    me, you = program.rank(2), program.rank(9)
+    assert program.rank(you) == you
+    assert program.input(you)[0] == you.input[0]
+    assert me.scratch[you] == me.scratch[9]
+    assert [*range(16)][you] == 9
+    assert program.block(you).rank == 9
+    assert program.semaphore(you).rank == 9
+    wires = program.connections()
+    assert wires[me, you] is wires[2, 9]
+
+
+def test_a_program_for_an_infrastructure_knows_its_nodes_and_links():
+    def detour(p):
+        """Send to the right: directly, or through another rank where a link is down."""
+        for me in p.everyone:
+            block = me.block()
+            if me.right in me.neighbours:
+                block.put(me.input[0], me.right.output[0])
+            else:
+                block.put(me.input[0], me.left.scratch[0])
+
+    shift = Collective.of("custom", "4 KiB", detour, channels=1)
+    ring = blueprint("ring:gpus=4")
+    for infra, passed_on in ((ring, 0), (ring.without("gpu[0]->gpu[1]"), 1)):
+        program = shift.program(infra)
+        targets = [chunk for block in program.blocks for op in block.operations for chunk in op.targets]
+        assert sum(chunk.buffer == "scratch" for chunk in targets) == passed_on
+    with pytest.raises(
+        InputError, match=r"neighbours depends on the links, .* 4 ranks only; .*program\(infra\)"
+    ):
+        shift.program(4)
+    with pytest.raises(InputError, match="distance depends on the links"):
+        Program("x", ranks=4, channels=1, input_chunks=1, output_chunks=1).distance(0, 1)
+    with pytest.raises(InputError, match="an infrastructure has its own shape"):
+        shift.program("ring:gpus=4", 2)
+
+
+def test_a_rank_is_one_object():
+    program = Program("x", ranks=8, channels=1, input_chunks=1, output_chunks=1, shape=Shape(4))
+    for me in program.everyone:
+        assert [you for you in me.box if you is not me] == sorted(me.box.others, key=int)
+        assert me.right.left is me is program.rank(me)
+    assert [me for me in program.everyone if me == 3 or me > 6] == [program.rank(3), program.rank(7)]
+    assert program.rank(3) != Program("y", ranks=8, channels=1, input_chunks=1, output_chunks=1).rank(3)
+    assert len({3, program.rank(3)}) == 1
+    program.everyone.clear()  # a list of its own
+    assert len(program.everyone) == 8
+
+
+def test_a_program_says_what_it_is_written_for():
+    exchange = anb.collectives.all_to_all("64 KiB", channels=1)
+    assert str(exchange.program(16)) == "all_to_all/allpairs: 16 ranks in one node; 16 thread blocks"
+    assert str(exchange.program(TWO_BOXES)) == (
+        "all_to_all/allpairs: 16 ranks in 2 nodes of 8; 16 thread blocks, 16 NICs"
+    )
+    routed = anb.collectives.dispatch(16, hidden=128, experts=16, topk=1)
+    assert str(routed.program(TWO_BOXES)).startswith("dispatch/normal: 16 ranks in 2 nodes of 8; ")

@@ -33,12 +33,8 @@ def test_it_is_right_at_any_size(kind, algorithm, size):
 @pytest.mark.parametrize("gpus", [2, 3, 5])
 def test_it_is_right_on_any_number_of_ranks(kind, algorithm, gpus):
     # Only a switch adds up; everything else runs on a ring without one too.
-    _run(
-        f"{'switch' if algorithm in ('switch', 'nvls', 'switch_ring') else 'ring'}:gpus={gpus}",
-        kind,
-        algorithm,
-        9000,
-    )
+    adds = algorithm in ("switch", "nvls", "nvls_tree", "switch_ring") or "_mc" in algorithm
+    _run(f"{'switch' if adds else 'ring'}:gpus={gpus}", kind, algorithm, 9000)
 
 
 @settings(max_examples=15)

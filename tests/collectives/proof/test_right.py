@@ -287,9 +287,9 @@ def test_faults_are_counted_and_twenty_are_listed(written, capsys):
     assert main(["collective", "verify", "all_reduce", "--algorithm", file]) == 4
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].endswith("(2 ranks): 161 faults")  # 80 races, 80 reads of nothing, the result
-    assert len(lines) == 1 + 20 + 1
+    assert ["[copy]" in line for line in lines] == [False, True, False, True, False, False]
+    assert lines[2] == lines[4] == "    and 9 more like it"  # twenty are described
     assert "and 141 more faults" in lines[-1]
-    assert "[copy]" in lines[1]
     assert main(["collective", "verify", "all_reduce", "--algorithm", file, "--json"]) == 4
     (row,) = json.loads(capsys.readouterr().out)
     assert (row["ranks"], row["count"]) == (2, 161)

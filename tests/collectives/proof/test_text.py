@@ -49,8 +49,8 @@ def test_a_right_program_has_no_problem(text, protocol):
         ("", 1, "adds no thread block"),
         ("x = 1", 1, "adds no thread block"),
         (changed("me.block()", "me.blok()"), 4, "has no attribute 'blok'"),
-        (changed("me.input[you.number]", "me.input[99]"), 6, r"input[99] of rank 0 does not exist"),
-        (changed("me.output[you.number])", "me.output[me.number])"), 12, "wrong result on rank 0"),
+        (changed("me.input[you]", "me.input[99]"), 6, r"input[99] of rank 0 does not exist"),
+        (changed("me.output[you])", "me.output[me])"), 12, "wrong result on rank 0"),
         (changed("*parts]", "*parts, *parts]"), 8, "is there 2 times"),
         (changed("*parts], me.output", "*parts], me.scratch"), 10, "which has not been written"),
         ("def f(p):\n  g(p)\ndef g(p):\n  raise KeyError('<img src=x onerror=alert(1)>')", 4, "<img src=x"),
@@ -200,7 +200,7 @@ def test_a_text_is_an_algorithm_that_runs_and_knows_its_lines():
         assert [(part.name, part.first, part.text) for part in sim.source.parts] == [
             ("mine", 1, text.rstrip("\n"))
         ] or [part.text for part in sim.source.parts] == [text]
-        assert sim.source.text_of(0) == "wires[me, you].send(block, me.input[you.number])"
+        assert sim.source.text_of(0) == "wires[me, you].send(block, me.input[you])"
 
 
 def test_the_named_function_is_the_algorithm_else_the_last():

@@ -183,7 +183,7 @@ def test_ranks_without_the_graph_and_messages_without_a_half_are_named():
     with pytest.raises(InputError, match="graph of its own on rank 0, and none on rank 1"):
         Graph([with_it, without], SYSTEM)
     lonely = Operations.of([call("all_gather", 64)], [[]], {0: Operations.of([])})
-    with pytest.raises(InputError, match="all_gather 0: rank 0 sends 1 messages"):
+    with pytest.raises(InputError, match="all_gather 0: rank 0 sends 1 message"):
         Graph([with_it, lonely], SYSTEM)
 
 

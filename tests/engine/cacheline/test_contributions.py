@@ -1,4 +1,4 @@
-"""Who has summed whom: at any moment what was really read and written, at the end what is promised."""
+"""Contributions to sums: at any moment what was really read and written, at the end what is promised."""
 
 import numpy as np
 import pytest

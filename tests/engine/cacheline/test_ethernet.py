@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import astranb as anb
 from astranb.collectives import Collective
-from astranb.core.errors import Deadlock, WrongResult
+from astranb.core.errors import Deadlock, InputError, WrongResult
 from astranb.core.ticks import transfer_ps
 from astranb.gpu import preset
 from astranb.net import Dcqcn, Ecn, Network, Pfc, Roce
@@ -304,6 +304,28 @@ def test_flows_are_by_entrance_and_target():
     flows = sim.engine.machine.flows
     assert len(set(zip(flows["link"].tolist(), flows["target"].tolist(), strict=True))) == len(flows) == 14
     assert (sim.engine.machine.links["role"][flows["link"]] & INJECTS).all()
+
+
+def test_rates_and_queues_have_names():
+    """Each flow's rate, and the bytes that wait for a port, without the engine's tables."""
+    sim = incast(Roce(None, Ecn("20 kB", "100 kB", 0.1), TUNED))
+    sim.run(until="500 us")
+    machine, fabric = sim.engine.machine, sim.engine.fabric
+    rates = sim.result.to_dataframe("rates")
+    assert rates["link"].tolist() == [fabric.name(int(link)) for link in machine.flows["link"]]
+    assert (rates["rate_Bps"] == machine.flows["rate_Bps"]).all()
+    assert rates["cnps"].sum() == machine.flows["cnps"].sum() > 0
+    into = rates.query("to_rank == 0")
+    assert len(into) == 7
+    assert (into["slowest_Bps"] < 12_500_000_000).all()
+    port = fabric.find("box.0.sw.0->box.0.gpu.0")[0]
+    waits = sim.at("sw[0]->gpu[0].buffer.requests").bytes
+    assert waits == machine.queues["bytes"][CLASSES * port] > 0
+    without = incast(NOTHING, size="64 KiB").result.to_dataframe("rates")
+    assert len(without) == 0
+    assert list(without) == list(rates)
+    with pytest.raises(InputError, match="unknown table 'rates'"):
+        anb.Simulation("ring:gpus=2", Collective.of("all_gather", "1 KiB")).result.to_dataframe("rates")
 
 
 def test_a_nic_has_slots_for_packets_not_for_lines():

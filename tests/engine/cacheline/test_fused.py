@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 import astranb as anb
 from astranb.collectives import Collective, all_gather_gemm, gemm_reduce_scatter, list_operations, verify
 from astranb.core.errors import InputError
-from astranb.engine.cacheline import Graph
 from astranb.gpu import preset
 from astranb.gpu import tables as t
 from astranb.workload.kernels import Product
@@ -100,7 +99,7 @@ def test_one_after_the_other_takes_longer_than_fused():
                          (all_gather_gemm(2048, 1536, 512), "collective")):  # fmt: skip
         alone = Collective.of(fused.name, fused.size, "allpairs")
         kernels = [Product(2048, 1536, 512)]
-        works = fused, Graph.beside(kernels), Graph.beside(kernels, alone, first=first)
+        works = fused, anb.beside(kernels), anb.beside(kernels, alone, first=first)
         sims = [anb.Simulation("dgx-h100", work, gpu=GPU, network=network, record=False) for work in works]
         for sim in sims:
             sim.run()
@@ -108,7 +107,7 @@ def test_one_after_the_other_takes_longer_than_fused():
         assert product < together < 0.9 * apart
         assert ", then " in works[2].title
     with pytest.raises(InputError, match="no order"):
-        Graph.beside([], alone, first="both")
+        anb.beside([], alone, first="both")
 
 
 @pytest.mark.parametrize("make", BOTH)
@@ -354,7 +353,7 @@ def test_what_it_waits_for_is_explained():
     while not sim.finished:
         sim.step(11)
         said += str(sim.why("gpu[0]"))
-    assert "all but its last" in said
+    assert "but those of its last moves" in said
 
 
 def test_a_state_at_such_a_wait_is_saved(tmp_path):

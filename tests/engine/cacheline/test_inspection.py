@@ -200,7 +200,7 @@ def test_the_last_things_that_happened(half, done):
     assert done.inspect("gpu[3].block.0")["recent"][0].endswith("block 0 ends")
 
 
-def test_an_object_has_numbers_and_words(half):
+def test_an_object_has_numbers_and_words(half, done):
     gpu = half.at("gpu[3]")
     assert gpu.path == gpu["path"] == "dgx_h100.0.xpu.3"
     assert gpu.state["max_outstanding"] == half.engine.machine.gpus["max_outstanding"][3]
@@ -213,7 +213,13 @@ def test_an_object_has_numbers_and_words(half):
     assert link.state["bytes"] == half.engine.machine.links["bytes"][rows].sum()
     assert 0 <= link.state["utilisation"] <= 1
     assert half.at("dgx_h100.0.nvsw.1").state["forward_ps"] > 0
-    assert half.at("gpu[3].block.1").state["doing"] in {*TIME_CLASSES, "pending", "done"}
+    block = half.at("gpu[3].block.1")
+    assert block.doing in {*TIME_CLASSES, "pending", "done"}
+    (spot,) = (spot for spot in half.where() if (spot.gpu, spot.block) == (3, 1))
+    assert block.line == spot.line > 0
+    assert block.code == half.source.parts[spot.part].line(spot.line) != ""
+    ended = done.at("gpu[3].block.1")
+    assert (ended.line, ended.code) == (0, "")
     assert set(WAITS) <= set(CAUSES)
 
 

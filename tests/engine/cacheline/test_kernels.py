@@ -128,7 +128,7 @@ ROOFLINE = System.from_document(
 
 
 def test_operations_and_bytes_of_a_trace_are_a_kernel():
-    """Where a roofline would time it, and the GPU's rates are known; otherwise it is a duration."""
+    """If a roofline would time it and the GPU's rates are known; otherwise it is a duration."""
     fields = {"kind": COMPUTE, "duration_ns": 7, "flops": 2 * 512 * 512 * 1024, "bytes": 1 << 22}
     one = Operations.of([fields])
     graph = Graph([one, one], ROOFLINE)
@@ -212,7 +212,7 @@ def test_urgent_blocks_are_placed_first():
 
 
 def test_products_take_what_they_take_by_formula():
-    """Where the L2 and memory are not the limit: within the time of filling and emptying the pipeline."""
+    """If L2 and memory are not the limit: within the time of filling and draining the pipeline."""
     times, gpu = KernelTimes(GPUS["h100-sxm"]), preset("h100-sxm")
     one = Product(512, 512, 1024)
     found = ran(step(grids(one, times, gpu)), idle(), gpu=gpu).now_ps
@@ -282,11 +282,11 @@ def test_what_a_tile_does_is_explained():
     said = set()
     while not sim.finished:
         sim.step(7)
-        said |= {word for word in ("matrix units", "operands are under way") if word in str(sim.why(sm))}
+        said |= {word for word in ("matrix units", "of its operands under way") if word in str(sim.why(sm))}
         inspected = str(sim.inspect(sm))
         at_tile = [b for b in sim.engine.machine.blocks if b.sm == 0 and b.held and b.state == t.MOVING]
         assert ("of a tile" in inspected) == any(b.op == b.first_op for b in at_tile)
-    assert said == {"matrix units", "operands are under way"}
+    assert said == {"matrix units", "of its operands under way"}
 
 
 def test_every_table_and_lane_knows_tiles():

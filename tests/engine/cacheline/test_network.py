@@ -212,12 +212,12 @@ def test_packets_are_never_coalesced():
 
 @pytest.mark.parametrize("lines", [0, -1, 65, 1.5, True, "4"])
 def test_what_cannot_be_coalesced(lines):
-    with pytest.raises(InputError, match="coalesce must be 1 to 64 lines"):
+    with pytest.raises(InputError, match=r"coalesce: .* lines; take 1 to 64"):
         anb.Network(coalesce=lines)
 
 
 def test_requests_of_several_lines_need_several_a_warp():
-    """Where a warp had one request under way, nothing overlapped with it: two shots took longer."""
+    """With one request per warp in flight, nothing overlapped with it: two shots took longer."""
 
     def error(unroll):
         taken = []

@@ -118,13 +118,29 @@ def test_stepping_back_restores_the_state_of_nics():
     assert sim.state_hash() == before
 
 
-def test_proxy_threads_add_to_what_leaves_a_nic():
-    plain = _send("4 KiB", algorithm=_post)
+def test_requests_wait_at_a_nic_for_proxy_threads_and_responses_do_not():
+    def added_ps(name):
+        wanted = anb.collectives.library_choice(_TWO, name, "1 KiB").to_run()
+        times = [
+            anb.Simulation(_TWO, wanted, network=anb.Network(proxy_ps=ps), record=False).run().now_ps
+            for ps in (0, 5_000_000)
+        ]
+        return times[1] - times[0]
+
+    # Up and down a tree of two nodes; around a ring, where every chunk but two leaves both nodes.
+    for name in ("all_reduce", "all_gather"):
+        assert added_ps(name) == pytest.approx(2 * 5_000_000, rel=0.05)
+
+
+def test_proxy_threads_are_on_the_link_from_a_host_to_its_nic():
     slower = _send("4 KiB", algorithm=_post, network=anb.Network(proxy_ps=5_000_000))
-    out, back = _between(plain)[0], slower.engine.fabric.find("switch.0.port.7->dgx_h100.0.cx7.7")
-    assert _between(slower)[0].latency_ps - out.latency_ps == 5_000_000
-    assert slower.engine.machine.links[back].latency_ps == plain.engine.machine.links[back].latency_ps
-    assert slower.now_ps - plain.now_ps >= 5_000_000
+    links, find = slower.engine.machine.links, slower.engine.fabric.find
+    ways = ("pciesl.7->dgx_h100.0.cx7.7", "cx7.7->dgx_h100.0.pciesl.7", "cx7.7->switch.0.port.7")
+    assert [int(links[find(f"dgx_h100.0.{way}")].post_ps.max()) for way in ways] == [5_000_000, 0, 0]
+    assert slower.now_ps - _send("4 KiB", algorithm=_post).now_ps >= 5_000_000
+
+
+def test_inside_a_node_there_are_no_proxy_threads():
     inside = anb.collectives.all_reduce("4 KiB", "ring")
     times = [
         anb.Simulation("dgx-h100", inside, network=anb.Network(proxy_ps=ps), record=False).run().now_ps

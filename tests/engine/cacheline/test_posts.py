@@ -14,7 +14,6 @@ import pytest
 import astranb as anb
 from astranb.collectives import ALGORITHMS, Algorithm, Collective, verify
 from astranb.core.errors import Deadlock, InputError
-from astranb.engine.cacheline import Graph
 from astranb.gpu import preset
 from astranb.gpu import tables as t
 from astranb.net import Network
@@ -287,7 +286,7 @@ def test_roles_run_beside_kernels(monkeypatch):
     """In a workload: the roles of a thread block begin when what is before them has ended."""
     monkeypatch.setitem(ALGORITHMS, ("all_gather", "ring"), Algorithm("all_gather", "ring", "", relay))
     collective = Collective.of("all_gather", "24 KiB", "ring", channels=1)
-    work = Graph.beside([Product(256, 256, 256)], collective, first="kernels", ranks=3)
+    work = anb.beside([Product(256, 256, 256)], collective, first="kernels", ranks=3)
     sim = anb.Simulation("switch:gpus=3", work)
     while not sim.finished:
         sim.step(5_000)

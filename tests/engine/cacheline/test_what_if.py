@@ -121,7 +121,7 @@ def test_fences_of_signals_that_are_posted_are_asked_about(value):
 
 
 def test_everything_that_can_be_set_can_be_asked(done):
-    """Where there is no estimate there is a run; what is settled at the start is refused in a line."""
+    """A run replaces a missing estimate; parameters that are fixed at the start are refused in a line."""
     for object_ in ("gpu[3]", LINK):
         for parameter in done.parameters(object_):
             name = parameter.path.rpartition(".")[2]

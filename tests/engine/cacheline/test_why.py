@@ -1,4 +1,4 @@
-"""Why something waits, at any time, whatever runs."""
+"""Chains of waits at any time, whatever runs."""
 
 from dataclasses import replace
 
@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 import astranb as anb
 from astranb.collectives import Collective
 from astranb.core.errors import Deadlock, InputError
+from astranb.core.units import format_time
 from astranb.gpu import preset
 from astranb.gpu import tables as t
 from tests.engine.cacheline.support import LINK, NETWORKS, check_path, made
@@ -101,3 +102,10 @@ def test_ended_and_not_begun(done):
     assert "its kernel is launched" in str(sim.why("gpu[0]"))
     with pytest.raises(InputError):
         sim.why("gpu[77]")
+
+
+def test_a_thread_block_that_has_ended_has_the_time_of_its_end(done):
+    row = done.result.table("blocks")[0]
+    why = done.why(f"gpu[{row['rank']}].block.0")
+    assert why.links[-1].text.endswith(f"ended at {format_time(row['ended_ps'])}: it waits for nothing")
+    assert "(for" not in str(why)

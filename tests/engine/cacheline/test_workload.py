@@ -51,7 +51,7 @@ def alike(count, rows, deps=()):
 
 
 def ended(sim):
-    """When each node of each rank ended, in ps."""
+    """Return the end of each node of each rank, in ps."""
     return [int(sim.engine.machine.blocks[block].ended_ps) for block in joined(sim).completion]
 
 
@@ -222,7 +222,7 @@ def test_what_waits_says_for_what():
     sim.run(until="1 us")
     waiting = int(joined(sim).first[1])
     why = str(sim.why(f"gpu[0].block.{waiting}"))
-    assert "waits for the end of 1 others" in why
+    assert "waits for the end of 1 other" in why
     assert "until 3 µs" in why
 
 
@@ -272,7 +272,7 @@ def test_collectives_in_another_order_are_a_deadlock():
     rows = [call("all_reduce", 64, group=1), call("all_reduce", 64, group=2)]
     second = [rows[1], rows[0]]
     work = graph((rows, ()), (second, ()), groups={1: [0, 1], 2: [1, 0]})
-    with pytest.raises(Deadlock, match="others have ended"):
+    with pytest.raises(Deadlock, match="begins when 1 other has ended"):
         run(work)
 
 

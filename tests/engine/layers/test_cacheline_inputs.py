@@ -98,8 +98,8 @@ def test_the_command_runs_it(tmp_path, capsys):
         "link-latency": [500, 500], "link-bandwidth": [50, 50],
     }  # fmt: skip
     (tmp_path / "n.json").write_text(json.dumps(network))
-    files = [f"--workload={tmp_path}/w.txt", f"--system={tmp_path}/s.txt", f"--network={tmp_path}/n.json"]
-    command = ["run", *files, "--fidelity", "cacheline"]
+    files = [f"{tmp_path}/w.txt", f"--system={tmp_path}/s.txt", f"--network={tmp_path}/n.json"]
+    command = ["run", "trace", *files, "--fidelity", "cacheline"]
     assert main([*command, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["fidelity"] == "cacheline"

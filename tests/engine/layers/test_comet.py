@@ -50,10 +50,10 @@ def test_the_recorded_run_is_exact(tmp_path):
 
 @pytest.mark.reference
 def test_the_command_writes_the_recorded_latencies_of_chunks(files, capsys):
-    names = [f"--{name}={files / file}" for name, file in (
+    names = [f"--{name}-configuration={files / file}" for name, file in (
         ("workload", "workload.txt"), ("system", "system.txt"), ("network", "network.json"),
     )]  # fmt: skip
-    assert main(["run", "--compat=astrasim1", f"--path={files / 'out'}", *names]) == 0
+    assert main(["run", "trace", "--compat=astrasim1", f"--path={files / 'out'}", *names]) == 0
     capsys.readouterr()
     with (files / "out" / "backend_dim_info.csv").open(newline="") as lines:
         assert [row["AverageChunkLatency"] for row in csv.DictReader(lines)] == CASE["chunk_us"]

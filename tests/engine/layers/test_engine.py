@@ -121,7 +121,7 @@ def test_what_is_changed_at_the_start_is_another_input(why, compat):
     sim.run()
     changed.go()
     assert sim.now_ps == changed.now_ps > WHOLE.now_ps
-    built = Simulation(None, changed.inputs)
+    built = Simulation(changed.inputs)
     built.run()
     assert sim.result.table("layers") == built.result.table("layers")
     end = sim.state_hash()
@@ -229,7 +229,7 @@ def test_breakpoints_stop_where_they_say():
         (lambda s: s.break_on("compute_end", "rank[64]"), "0 to 63"),
         (lambda s: s.break_on(None, "layer[conv9]"), "did you mean 'conv"),
         (lambda s: s.break_on(None, "layer[conv1].wgg"), "did you mean 'wg'"),
-        (lambda s: s.break_on(None, "conv9"), "names nothing"),
+        (lambda s: s.break_on(None, "conv9"), r"unknown object 'conv9'; did you mean 'layer\[conv"),
         (lambda s: s.break_when("rank[0].wating > 0"), "did you mean 'waiting'"),
         (lambda s: s.break_when("rank[0].op[0].chunks_done > 0"), "name a collective"),
         (lambda s: s.break_when("rank[0].waiting > yes"), "not a whole number"),
@@ -238,7 +238,10 @@ def test_breakpoints_stop_where_they_say():
         (lambda s: s.set("rank[0].speed", 0), "above 0"),
         (lambda s: s.set("dim[0].latency", 1.0), "with a unit"),
         (lambda s: s.inspect("rank[0].op[conv1 WG com]"), "did you mean 'conv1 WG comm'"),
-        (lambda s: s.inspect("link[0]"), "names nothing"),
+        (
+            lambda s: s.inspect("link[0]"),
+            r"'link\[0\]'; did you mean 'rank\[0\]' or 'dim\[0\]' or",
+        ),
         (lambda s: s.result.table("links"), "unknown table 'links'"),
     ],
 )
@@ -290,6 +293,9 @@ def test_figures_are_those_of_the_run_and_add_up(made, events):
     frames = {name: sim.result.to_dataframe(name) for name in sim.result.tables}
     assert len(frames["phases"]) == sim.counts["phase"]
     assert len(frames["operations"]) == sim.counts["operation"]
+    for frame in (frames["operations"], frames["phases"]):  # names have spaces: columns divide them
+        columns = zip(frame["name"], frame["layer"], frame["part"], strict=True)
+        assert all(name.removesuffix(" comm") == f"{layer} {part}" for name, layer, part in columns)
     if len(frames["collectives"]):
         totals = [column for column in map(str, frames["layers"]) if column.endswith("total_comm_ps")]
         took = frames["collectives"]["end_ps"] - frames["collectives"]["start_ps"]
@@ -426,3 +432,13 @@ def test_a_layers_run_is_watched_and_compared_as_any_other():
     assert causes["time_ps_difference"].sum() == both.time["difference_ps"]
     with pytest.raises(InputError, match="no single links"):
         sim.take_down("link[0]")
+
+
+def test_a_question_about_a_rank_is_answered_where_layers_have_speeds():
+    sim = sim_of()
+    sim.set("layer[*].speed", 2)
+    faster = sim.fork_with({"rank[0].speed": 4})
+    faster.run()
+    assert sim.what_if("rank[0].speed", "4").exact_ps == faster.now_ps > 0
+    with pytest.raises(InputError, match="layers have speeds of their own"):
+        sim.set("rank[0].speed", "x2")

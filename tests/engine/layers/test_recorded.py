@@ -113,7 +113,7 @@ def test_tables_of_the_tutorial_are_the_same_byte_by_byte(exercise, tmp_path, ca
         runs = [("Ring", 2**power) for power in range(11)]
     for row, (kind, scale) in enumerate(runs):
         command = [
-            *("run", "--compat=astrasim1", f"--path={tmp_path}", f"--comm-scale={scale}"),
+            *("run", "trace", "--compat=astrasim1", f"--path={tmp_path}", f"--comm-scale={scale}"),
             f"--run-name={kind if exercise == 'collectives' else scale}",
             *(f"--total-stat-rows={len(runs)}", f"--stat-row={row}"),
             f"--workload-configuration={place / 'inputs' / 'all_reduce.txt'}",

@@ -301,7 +301,7 @@ def test_files_and_what_astrasim_does(tmp_path):
     step = TraceBuilder()
     step.collective("broadcast", SIZE, duration_us=7, root=2)
     for rank in range(4):
-        write(tmp_path / f"w.{rank}.et", step.build())
+        write(step.build(), tmp_path / f"w.{rank}.et")
     document = {"endpoint-delay": E, "preferred-dataset-splits": 1, "all-reduce-implementation": ["ring"]}
     (tmp_path / "s.json").write_text(json.dumps(document))
     (tmp_path / "n.yml").write_text(
@@ -331,7 +331,7 @@ def test_all_of_chakra(tmp_path):
         step = TraceBuilder()
         step.collective(name, SIZE, root=2)
         for rank in range(4):
-            write(tmp_path / f"{name}.{rank}.et", step.build())
+            write(step.build(), tmp_path / f"{name}.{rank}.et")
         files = (tmp_path / name, tmp_path / "s.json", tmp_path / "n.yml")
         done = Run(load(*files))
         done.go()

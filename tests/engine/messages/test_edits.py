@@ -1,11 +1,13 @@
 """Changing a workload's links, dimensions and ranks: exact, undone, and refused where it cannot be."""
 
+import re
 from contextlib import suppress
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import astranb as anb
 from astranb.core.errors import Deadlock, InputError
 from astranb.engine.messages.link_ends import dimension_of, ends_of, reverse_link
 from astranb.infragraph import blueprint
@@ -111,10 +113,10 @@ def test_a_dead_link_takes_in_nothing_and_goes_on_when_it_is_back():
     sim.take_down("link[0]")
     assert dict(sim.inspect("link[0]")["state"])["sends"] == "no; it is down"
     with pytest.raises(
-        Deadlock, match=r"link\[0\] \(rank 0 to rank 1\) is down since 0 ps, and 1 message waits"
+        Deadlock, match=r"link\[0\] \(rank\[0\] to rank\[1\]\) is down since 0 ps, and 1 message waits"
     ):
         sim.run()
-    assert dict(sim.inspect("link[0]")["state"])["waiting"] == "1 messages"
+    assert dict(sim.inspect("link[0]")["state"])["waiting"] == "1 message"
     sim.repair("link[0]")
     sim.run()
     assert sim.result.time_ps == 1_500_000  # the clock stood still meanwhile
@@ -180,7 +182,7 @@ def test_messages_wait_for_the_end_of_an_outage():
             sim.reset(keep=True)
     network = DimensionNetwork(["Ring"], [2], [50], [500])
     compat = Workload(ONE_MESSAGE, network, System.from_document({}), compat=True)
-    sim = Simulation(None, compat, fidelity="congestion")
+    sim = Simulation(compat, fidelity="congestion")
     with pytest.raises(InputError, match="no outage"):
         sim.set("link[0].outage", "1 us")
 
@@ -228,12 +230,12 @@ def test_links_of_several_dimensions_have_named_ends():
     m, about = (sim := reduced(network)).engine.machine, sim.engine.about
     named = [ends_of(about, m, link) for link in range(len(m.links))]
     assert len(named) == 48
-    assert named[0] == ("rank 0", "rank 1")
-    assert named[3] == ("rank 3", "rank 2")
-    assert named[8 + 5] == ("rank 5", "rank 4")
-    assert named[16 + 3] == ("rank 3", "switch of dim 1 (ranks 1, 3, …)")
-    assert named[24 + 6] == ("switch of dim 1 (ranks 4, 6, …)", "rank 6")
-    assert named[32 + 2 * 3 + 1] == ("rank 3", "rank 7")
+    assert named[0] == ("rank[0]", "rank[1]")
+    assert named[3] == ("rank[3]", "rank[2]")
+    assert named[8 + 5] == ("rank[5]", "rank[4]")
+    assert named[16 + 3] == ("rank[3]", "switch of dim 1 (ranks 1, 3, …)")
+    assert named[24 + 6] == ("switch of dim 1 (ranks 4, 6, …)", "rank[6]")
+    assert named[32 + 2 * 3 + 1] == ("rank[3]", "rank[7]")
     assert [dimension_of(m, link) for link in (0, 15, 16, 31, 32, 47)] == [0, 0, 1, 1, 2, 2]
     for link, ends in enumerate(named):
         if ends[0] != ends[1]:  # of all of a dimension, each has one to itself, which nobody uses
@@ -251,17 +253,17 @@ def test_a_message_is_on_the_link_that_is_named(kinds):
         ranks[target] = Operations.of([{"kind": RECV, "peer": 0, "bytes": 1000}])
         sim = by_messages(ranks, network, System.from_document({}), congestion=True)
         sim.run()
-        links = [(row["from"], row["to"], row["dimension"]) for row in sim.result.table("links")]
+        links = [(row["source"], row["target"], row["dimension"]) for row in sim.result.table("links")]
         links.sort(key=lambda one: one[2])
-        assert links[0][0] == "rank 0"
-        assert links[-1][1] == f"rank {target}"
+        assert links[0][0] == "rank[0]"
+        assert links[-1][1] == f"rank[{target}]"
         frame = sim.result.to_dataframe("links")
         assert set(frame["dimension"]) <= {0, 1}
-        state = dict(sim.inspect(f"link[{frame['link'][0]}]")["state"])
-        assert (state["from"], state["to"]) == (frame["from"][0], frame["to"][0])
+        state = dict(sim.inspect(frame["link"][0])["state"])
+        assert (state["source"], state["target"]) == (frame["source"][0], frame["target"][0])
         assert state["dimension"].startswith(str(frame["dimension"][0]))
         assert "Busiest links:" in sim.result.explain()
-        assert f"{frame['from'][0]} to {frame['to'][0]}" in sim.result.explain()
+        assert f"{frame['source'][0]} to {frame['target'][0]}" in sim.result.explain()
 
 
 def test_links_of_an_infrastructure_have_its_names(tmp_path):
@@ -270,27 +272,28 @@ def test_links_of_an_infrastructure_have_its_names(tmp_path):
     sim.run()
     rows = sim.result.table("links")
     assert {row["dimension"] for row in rows} == {-1}
-    assert any(".gpu." in row["from"] or "xpu" in row["from"] for row in rows), rows[0]
-    assert all(row["to"] for row in rows)
+    ring = {(f"gpu[{rank}]", f"gpu[{(rank + turn) % 4}]") for rank in range(4) for turn in (1, 3)}
+    assert {(row["source"], row["target"]) for row in rows} <= ring
     sim.save(tmp_path / "run")
     assert Simulation.load(tmp_path / "run").result.table("links") == rows
     before = sim.result.time_ps
     slow = sim.fork()
     slow.reset()
-    slow.set(f"link[{rows[0]['link']}].bandwidth", "1 GB/s")
+    slow.set(f"{rows[0]['link']}.bandwidth", "1 GB/s")
     slow.run()
     assert slow.result.time_ps > before
     assert sim.parameters("dim[0]") == []
-    with pytest.raises(InputError, match="change link"):
+    with pytest.raises(InputError, match="change a link A->B"):
         sim.set("dim[0].bandwidth", "1 GB/s")
-    with pytest.raises(InputError, match="name both ends"):
-        sim.take_down("link[0]", both=True)
+    sim.take_down("link[0]", both=True)
+    ends = tuple(rows[0]["link"].split("->"))
+    assert [path for _, path, _ in sim.edits] == [f"{a}->{b}.up" for a, b in (ends, ends[::-1])]
 
 
 @pytest.mark.parametrize("compat", [False, True])
 def test_a_link_comes_up_when_it_is_said_to_though_nothing_happens_until_then(compat, tmp_path):
     network, system = DimensionNetwork(["Ring"], [2], [50], [500]), System.from_document({})
-    sim = Simulation(None, Workload(ONE_MESSAGE, network, system, compat=compat), fidelity="congestion")
+    sim = Simulation(Workload(ONE_MESSAGE, network, system, compat=compat), fidelity="congestion")
     ends_ps = 9_000_000 + sim.fork().run().now_ps
     sim.take_down("link[0]")
     assert sim.repair("link[0]", at="9 us").why == "edit"
@@ -303,3 +306,47 @@ def test_a_link_comes_up_when_it_is_said_to_though_nothing_happens_until_then(co
     assert other.run().now_ps == ends_ps
     with pytest.raises(InputError, match="no link"):
         sim.repair("link[99]", at="1 s")
+
+
+def test_names_of_several_and_factors_by_messages():
+    sim = anb.Simulation(
+        "clos:servers=2", anb.collectives.all_reduce("64 KiB", "ring"), fidelity="congestion"
+    )
+    sim.set("rank[*].speed", "0.5")
+    sim.set("gpu[2].speed", "x0.5")
+    sim.set("GPU 0.speed", 2)
+    assert [edit.path for edit in sim.engine.edits] == ["rank[*].speed", "rank[2].speed", "rank[0].speed"]
+    assert sim.engine.edits[0].rows == tuple(range(16))
+    assert [sim.parameters(f"host.0.xpu.{rank}")[0].value for rank in range(3)] == ["2", "0.5", "0.25"]
+    wires = sim.engine.machine.wires
+    before = wires["rate_Bpns"].copy()
+    sim.set("gpu[2]->*.bandwidth", "x0.5")
+    rows = list(sim.engine.edits[-1].rows)
+    assert rows
+    assert (wires["rate_Bpns"][rows] == before[rows] / 2).all()
+    sim.set("gpu[2]->*.bandwidth", "10 GB/s")  # of each of its links to four switches
+    assert wires["rate_Bpns"][rows].tolist() == [40.0] * len(rows)
+    sim.undo()
+    assert (sim.engine.machine.wires["rate_Bpns"][rows] == before[rows] / 2).all()
+    change = sim.what_if("rank[*].speed", "x4")
+    assert (change.path, change.was) == ("rank[*].speed", "0.25 to 2")
+
+
+@pytest.mark.parametrize(
+    "path,value,error",
+    [
+        ("link[0].up", "x2", "up takes no factor"),
+        ("rank[*].speed", "xx", "'xx' is not a factor; for example x2 or x0.5"),
+        ("rank[14-99].speed", "2", "they count from 0 to 15"),
+        ("host.0.nvsw.0.speed", "2", "'host.0.nvsw.0' is not a GPU"),
+        ("gpu[2]->nvsw.0.bandwidth", "x2", "lanes may stand for it; change host.0.xpu.2->host.0.nvsw.*"),
+        ("gpu[0]->gpu[9].bandwidth", "x2", "unknown link"),
+    ],
+)
+def test_names_by_messages_that_are_refused(path, value, error):
+    sim = anb.Simulation(
+        "clos:servers=2", anb.collectives.all_reduce("64 KiB", "ring"), fidelity="congestion"
+    )
+    with pytest.raises(InputError, match=re.escape(error)):
+        sim.set(path, value)
+    assert not sim.edits

@@ -98,6 +98,7 @@ def symmetric(draw):
         }
         if kind == COLLECTIVE:
             row |= {"collective": draw(st.integers(0, 3)), "priority": draw(st.integers(0, 2))}
+            row["stream"] = draw(st.integers(0, 1))  # those of two streams overlap
         rows.append(row)
         deps.append(sorted(draw(st.sets(st.integers(0, number - 1)))) if number else [])
     return Operations.of(rows, deps), network, system
@@ -141,7 +142,7 @@ def test_results_are_those_of_all_ranks(step, factor):
         {"memory-type": "PER_NPU_MEMORY_EXPANSION", "remote-mem-latency": 100, "remote-mem-bw": 50}
     )
     work = Workload([dataclasses.replace(one, rows=rows)] * even.npus, even, system, memory)
-    sims = [anb.Simulation(None, work, record=False) for _ in range(2)]
+    sims = [anb.Simulation(work, record=False) for _ in range(2)]
     sims[1].step(1)  # all ranks from here
     answers: list[list[Any]] = []
     for sim in sims:
@@ -458,6 +459,41 @@ def test_chunks_of_themis_that_wait_by_size_are_folded():
     assert assert_same(Workload([one] * 64, network, System.from_document(document)))
 
 
+ALL = DimensionNetwork(["FullyConnected"], [8], [50.0], [500.0])
+HALVING = System.from_document(
+    {
+        **{f"{key}-implementation": ["halvingDoubling"] for key in KEYS[:3]},
+        "all-to-all-implementation": ["ring"],
+        "preferred-dataset-splits": 1,
+    }
+)
+
+
+@pytest.mark.parametrize("collective", range(3))
+@pytest.mark.parametrize("size", [1, 4096])
+def test_links_of_halving_and_doubling_end_as_those_of_all_ranks(collective, size):
+    """Rank 3 sends to ranks 2, 1 and 7, not to those as far ahead as ranks 1, 2 and 4 are from rank 0."""
+    one = Operations.of([{"kind": COLLECTIVE, "collective": collective, "bytes": size}])
+    assert assert_same(Workload([one] * 8, ALL, HALVING), congestion=True)
+
+
+def test_halving_beside_a_ring_is_not_folded_with_congestion():
+    """They share the link from an even rank to the next one, and none of an odd rank."""
+    rows = [{"kind": COLLECTIVE, "collective": c, "bytes": 4096, "stream": c} for c in (0, 3)]
+    work = Workload([Operations.of(rows, [[], []])] * 8, ALL, HALVING, compat=True)
+    assert find_fold(work, congestion=False)
+    assert not find_fold(work, congestion=True)
+    run = Run(work, congestion=True)
+    run.finish()
+    assert len(set(run.result().end_ns.tolist())) > 1
+
+
+def test_ranks_that_send_nothing_are_folded_with_congestion():
+    network = DimensionNetwork(["FullyConnected", "Ring"], [2, 3], [50.0, 50.0], [500.0, 500.0])
+    one = Operations.of([{"kind": COMPUTE, "duration_ns": 1000}])
+    assert assert_same(Workload([one] * 6, network, RING), congestion=True)
+
+
 def test_groups_are_not_folded_with_congestion():
     two = Operations.of([{"kind": COLLECTIVE, "bytes": 4096, "group": 1}])
     four = Operations.of([{"kind": COLLECTIVE, "bytes": 4096, "group": 2}])
@@ -585,7 +621,7 @@ def test_tables_grow_with_ranks_and_not_with_ranks_times_groups():
 
 def test_tables_of_all_ranks_are_made_when_somebody_looks():
     step = workload("gpt3-125m", Parallelism(data=4, tensor=2, pipeline=2), gpu="h100-sxm")
-    sim, other = (anb.Simulation(None, step, record=False) for _ in range(2))
+    sim, other = (anb.Simulation(step, record=False) for _ in range(2))
     sim.run()
     rows, hashed = sim.result.per_rank(), sim.state_hash()
     found = anb.explore.account(sim, step), sim.result.breakdown()
@@ -602,7 +638,7 @@ def test_tables_of_all_ranks_are_made_when_somebody_looks():
 
 def test_a_folded_run_goes_back_forks_and_is_saved(tmp_path):
     step = workload("gpt3-125m", Parallelism(data=4, tensor=2, pipeline=2), gpu="h100-sxm")
-    sim, other = (anb.Simulation(None, step, record=False) for _ in range(2))
+    sim, other = (anb.Simulation(step, record=False) for _ in range(2))
     sim.run()
     end = sim.state_hash()
     fork = sim.fork()

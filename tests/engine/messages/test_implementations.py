@@ -1,4 +1,4 @@
-"""Where the ranks of groups lie in the dimensions of a network."""
+"""Positions of the ranks of groups in the dimensions of a network."""
 
 from __future__ import annotations
 

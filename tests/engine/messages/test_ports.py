@@ -168,7 +168,7 @@ def test_the_bytes_of_a_ring_between_nodes_are_divided_over_the_links_of_its_ran
 
 def test_a_ring_that_divides_its_bytes_waits_for_a_link_that_is_down():
     work, ranks = _ring_of_a_group(4, 2)
-    sim = Simulation(None, work, fidelity="congestion")
+    sim = Simulation(work, fidelity="congestion")
     sim.run()
     whole_ps = sim.now_ps
     sim.reset()

@@ -39,7 +39,7 @@ def test_they_say_what_the_tables_say():
     )
     sim.run()
     links = {row["link"]: row for row in sim.result.table("links")}
-    assert link.value == links[2]["bytes"] > 0
+    assert link.value == links["link[2]"]["bytes"] > 0
     assert at_rank.value == 0
     assert sent.value == sim.engine.machine.traffic[3].bytes
     assert link.shown(link.value).endswith(" B")
@@ -89,7 +89,7 @@ def test_what_is_recorded_follows_time_forward_and_back_and_is_saved(tmp_path):
 @pytest.mark.parametrize(
     "what, message",
     [
-        ("rank[0]", "no field|not <path>"),
+        ("rank[0]", "is an object; name a field|no field|not <path>"),
         ("rank[0].waitin", "did you mean 'waiting'"),
         ("rank[9].waiting", "0 to 5"),
         ("link[0].busy_ns", "this run has no links"),

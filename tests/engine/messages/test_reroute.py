@@ -105,14 +105,14 @@ def test_what_waits_is_sent_again_by_another_nic(tmp_path: Path):
     sim.take_down(UPLINK, both=True)
     down = [k for k, name in enumerate(sim.engine.about.links) if name == UPLINK]
     hung = sim.fork()
-    with pytest.raises(Deadlock, match=r"link\[\d+\] \(.*host.0.cx7.0.*\) is down since 39.91 µs"):
+    with pytest.raises(Deadlock, match=rf"^{UPLINK} is down since 39.91 µs, and 16 messages"):
         hung.run()
     sim.reroute(at="200 us")
     assert sim.now_ps < 200_000_000  # nothing else happened until then
     carried = sim.engine.machine.used.bytes[down].tolist()
     assert sim.run().now_ps > 200_000_000
     assert sim.engine.machine.used.bytes[down].tolist() == carried
-    names = [row["from"] for row in sim.result.table("links")]
+    names = [row["source"] for row in sim.result.table("links")]
     assert any(name.startswith("host.0.cx7") for name in names)
     assert len(sim.engine.about.links) == len(sim.engine.machine.links)
     sim.save(tmp_path / "run.npz")
@@ -121,7 +121,7 @@ def test_what_waits_is_sent_again_by_another_nic(tmp_path: Path):
     sim.back(20)
     other.back(20)
     assert other.state_hash() == sim.state_hash()
-    assert other.engine.about.links == sim.engine.about.links
+    assert list(other.engine.about.links) == list(sim.engine.about.links)
 
 
 def test_a_loaded_run_can_change_its_routes(tmp_path: Path):
@@ -141,7 +141,7 @@ def test_one_of_two_lanes_comes_back():
     sim.step(50)
     for lane in (0, 1):
         sim.take_down(f"gpu[0]->{NVSW}#{lane}", both=True)
-    wide = [k for k, name in enumerate(sim.engine.about.links) if name.startswith("dgx_h100.0.xpu.0->")]
+    wide = [k for k, name in enumerate(sim.engine.about.links) if name.startswith("gpu[0]->")]
     sim.repair(f"gpu[0]->{NVSW}#0", both=True)
     assert (sim.engine.machine.links.busy[wide] & 2).all()
     sim.repair(f"gpu[0]->{NVSW}#1", both=True)
@@ -177,7 +177,7 @@ def test_links_and_ports_keep_their_numbers():
     "change,error",
     [
         (
-            lambda sim: sim.set("gpu[0]->gpu[1].bandwidth", "1 GB/s"),
+            lambda _: make("dgx-h100").set("gpu[0]->nvsw.0.bandwidth", "1 GB/s"),
             "a link of several lanes may stand for it",
         ),
         (lambda sim: sim.take_down("gpu[0]->gpu[2]"), "unknown link"),

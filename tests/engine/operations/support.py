@@ -47,7 +47,7 @@ def by_messages(
 ) -> Simulation:
     """A simulation of operations by whole messages."""
     workload = Workload(ranks, network, system, title=title)
-    return Simulation(None, workload, fidelity="congestion" if congestion else "analytical", **options)
+    return Simulation(workload, fidelity="congestion" if congestion else "analytical", **options)
 
 
 def mixed(**options: Any) -> Simulation:
@@ -122,7 +122,7 @@ def run_of(*args: Any, **more: Any) -> LayerRun:
 
 def sim_of(*args: Any, record: bool = True, **more: Any) -> Simulation:
     """The same under the verbs."""
-    return Simulation(None, inputs_of(*args, **more), record=record)
+    return Simulation(inputs_of(*args, **more), record=record)
 
 
 def cycles_are_timesteps(sim: Simulation, until_ps: int) -> None:

@@ -1,4 +1,4 @@
-"""Where a workload's time went: exact, and in the same numbers everywhere."""
+"""Breakdown of a workload's time: exact, and in the same numbers everywhere."""
 
 import csv
 import itertools
@@ -113,7 +113,7 @@ def test_what_was_sent_is_what_collectives_send(congestion):
         links = sim.result.table("links")
         assert sum(row["bytes"] for row in links) == sum(row["link_bytes"] for row in dims)
         assert all(0 < row["utilisation"] <= 1 for row in links)
-        assert {row["from"] for row in links} == {f"rank {r}" for r in range(6)}
+        assert {row["source"] for row in links} == {f"rank[{r}]" for r in range(6)}
     # An all-reduce of 65,536 bytes: 2 x (n - 1) / n of it from each rank, first in rings of 2.
     one = Operations.of([{"kind": COLLECTIVE, "collective": 0, "bytes": 60_000}])
     system = System.from_document({"all-reduce-implementation": ["ring"], "local-mem-bw": 1600})

@@ -121,10 +121,11 @@ def test_links_are_asked_about_where_there_are_some():
     routed = by_messages([Operations.of(rows)] * 4, network, System.from_document(RING), congestion=True)
     routed.run()
     assert {change.path for change in suggest(routed.engine, routed.critical_path())} >= {
-        "link[*].bandwidth",
-        "link[*].latency",
+        "*->*.bandwidth",
+        "*->*.latency",
     }
-    assert (routed.what_if("link[*].bandwidth", "x2").exact_ps or 0) < routed.result.time_ps
+    every = [routed.what_if(f"{links}.bandwidth", "x2").exact_ps or 0 for links in ("*->*", "link[*]")]
+    assert every[0] == every[1] < routed.result.time_ps
     with pytest.raises(InputError, match="have no dimension"):
         routed.what_if("dim[*].bandwidth", "x2")
 

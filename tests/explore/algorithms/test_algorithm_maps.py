@@ -32,7 +32,7 @@ def test_leaving_out_what_was_slower_before_changes_no_winner(found):
     )
     same = ["infra", "ranks", "size_bytes", "algorithm", "protocol", "time_ps"]
     pd.testing.assert_frame_equal(found.winners()[same], all_of_them.winners()[same])
-    assert not all_of_them.frame()["reason"].str.startswith("not run").any()
+    assert not all_of_them.to_dataframe()["reason"].str.startswith("not run").any()
 
 
 def test_functions_take_part_and_what_has_no_time_says_why():
@@ -41,7 +41,7 @@ def test_functions_take_part_and_what_has_no_time_says_why():
             me.block().wait(me.semaphore())
 
     found = anb.explore.algorithm_map("switch:gpus=2", "all_gather", ["ring", forgets], sizes=["1 KiB"])
-    frame = found.frame()
+    frame = found.to_dataframe()
     assert set(found.winners()["algorithm"]) == {"ring"}
     reasons = frame[frame["algorithm"] == "forgets"]["reason"]
     assert len(reasons) == 3
@@ -49,7 +49,7 @@ def test_functions_take_part_and_what_has_no_time_says_why():
 
 
 def test_a_table_from_a_file_makes_the_same_map(found, tmp_path):
-    found.frame().to_csv(tmp_path / "map.csv", index=False)
+    found.to_dataframe().to_csv(tmp_path / "map.csv", index=False)
     again = AlgorithmMap("all_gather", pd.read_csv(tmp_path / "map.csv"))
     assert str(again) == str(found)
     assert str(again.figure().data) == str(found.figure().data)
@@ -81,4 +81,4 @@ def test_bad_figure(found):
     with pytest.raises(InputError, match="no algorithm 'rign'"):
         found.figure(algorithm="rign")
     with pytest.raises(InputError, match="no column 'time_ps'"):
-        AlgorithmMap("all_gather", found.frame().drop(columns="time_ps"))
+        AlgorithmMap("all_gather", found.to_dataframe().drop(columns="time_ps"))

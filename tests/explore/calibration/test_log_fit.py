@@ -105,7 +105,7 @@ def test_the_command(tmp_path, capsys, monkeypatch):
         ("switch:gpus=8", [], "a log of 4 ranks, but switch has 8 GPUs"),
         (INFRA, ["--protocol", "LL256"], "LL256"),
         (INFRA, ["--algorithm", "rign"], "rign"),
-        (INFRA, ["--up-to", "lots"], "up_to"),
+        (INFRA, ["--up-to", "lots"], "--up-to"),
         (INFRA, ["--collective", "all_reduec"], "did you mean"),
         (INFRA, ["--name", "a/b"], "--name"),
     ],

@@ -147,7 +147,7 @@ def test_the_command(file, tmp_path, capsys):
     assert numbers["launch_ps"]["value"] == 2_600_000
     assert numbers["launch_ps"]["source"] == "kernel launch 2600 ns (simulated a100-sxm)"
     assert numbers["launch_ps"]["kind"] == "measured"
-    run = ["run", "--infra", TWO, "--collective", "all_reduce", "--size", "1KiB", "--gpu", str(out)]
+    run = ["run", "collective", "all_reduce", "--infra", TWO, "--size", "1KiB", "--gpu", str(out)]
     assert main(run) == 0
 
 
@@ -180,7 +180,7 @@ def test_presets_are_listed_and_shown(capsys):
         (["from", "FILE", "--output", "mine.txt"], "ends in .json"),
         (["from", "FILE", "--infra", "no-such"], "no-such"),
         (["show", "FILE"], "`astranb gpu from` makes a GPU's file from a measurement"),
-        (["fits"], "invalid choice"),
+        (["fits"], "unknown command 'fits'; did you mean 'fit'"),
     ],
 )
 def test_bad_input_is_one_line(arguments, message, file, capsys):

@@ -23,7 +23,7 @@ def run(bandwidth_gb: float, overlap: tuple[str, ...] = (), **about: Any) -> Ste
     """Account for a step of four layers on four ranks."""
     degrees = Parallelism(**about.pop("degrees"))
     step = workload(MODEL, degrees, gpu="h100-sxm", overlap=overlap, **about)
-    sim = anb.Simulation(None, step.on(DimensionNetwork(["Switch"], [RANKS], [bandwidth_gb], [650])))
+    sim = anb.Simulation(step.on(DimensionNetwork(["Switch"], [RANKS], [bandwidth_gb], [650])))
     sim.run()
     return account(sim, step)
 

@@ -9,7 +9,7 @@ import pytest
 
 from astranb.explore.plans.step_estimates import estimate_step
 from astranb.workload.kernels import GPUS, KernelTimes
-from benchmarks.generated import generated
+from scripts.generated import generated
 from scripts.published_steps import (
     KINDS,
     PAGE,

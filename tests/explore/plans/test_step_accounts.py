@@ -1,4 +1,4 @@
-"""Where the time of a step went."""
+"""Breakdown of the time of a step."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.workload.models.support import divided, tiny
 
 
 def simulated(step, fidelity="analytical"):
-    sim = anb.Simulation(None, step, fidelity=fidelity)
+    sim = anb.Simulation(step, fidelity=fidelity)
     sim.run()
     return sim
 
@@ -44,7 +44,7 @@ def test_each_kind_of_parallelism_is_named_where_it_is_waited_for():
     }
     for name, degrees in cases.items():
         step = workload(tiny(), degrees, gpu="h100-sxm")
-        sim = anb.Simulation(None, step.on(DimensionNetwork(["Switch"], [4], [1], [20_000])))
+        sim = anb.Simulation(step.on(DimensionNetwork(["Switch"], [4], [1], [20_000])))
         sim.run()
         waits = account(sim, step).exposed_ps
         assert waits[name] > 0
@@ -61,7 +61,7 @@ def test_the_bubble_is_what_the_schedule_leaves_empty(stages, times, interleave)
     model = tiny(layers=stages * interleave, vocab=0)
     degrees = Parallelism(pipeline=stages, interleave=interleave)
     step = workload(model, degrees, batch=stages * times, microbatches=stages * times, gpu="h100-sxm")
-    sim = anb.Simulation(None, step.on(DimensionNetwork(["Switch"], [stages], [10**6], [0])))
+    sim = anb.Simulation(step.on(DimensionNetwork(["Switch"], [stages], [10**6], [0])))
     sim.run()
     found = account(sim, step)
     passes = found.compute_ps - found.sorts_ps["optimizer"]
@@ -72,7 +72,7 @@ def test_the_bubble_is_what_the_schedule_leaves_empty(stages, times, interleave)
 def test_messages_of_stages_are_no_bubble():
     """On a slow network most of what a rank waits for is on its way, as is what its peers wait for."""
     step = workload(tiny(), Parallelism(pipeline=2), batch=8, microbatches=8, gpu="h100-sxm")
-    sim = anb.Simulation(None, step.on(DimensionNetwork(["Switch"], [2], [0.001], [0])))
+    sim = anb.Simulation(step.on(DimensionNetwork(["Switch"], [2], [0.001], [0])))
     sim.run()
     found = account(sim, step)
     assert found.exposed_ps["pipeline"] > found.bubble_ps > 0
@@ -84,6 +84,9 @@ def test_figures_are_those_of_the_papers():
     step = workload("gpt3-1.3b", Parallelism(tensor=2), batch=4, microbatches=4, recompute="full", gpu="a100")
     found = account(simulated(step), step, price=2.0)
     seconds = found.step_ps / 1e12
+    assert (found.step_s, found.step_ms) == (seconds, found.step_ps / 1e9)
+    assert found.tflops_per_s_per_gpu == found.flops_per_s_per_gpu / 1e12
+    assert sum(found.shares.values()) == pytest.approx(1, abs=1e-9)
     model = step.tokens * 72 * 24 * 2048**2 * (1 + 2048 / (6 * 2048) + 50258 / (12 * 24 * 2048))
     again = step.tokens * 96 * 24 * 2048**2 * (1 + 2048 / (6 * 2048) + 50258 / (16 * 24 * 2048))
     assert found.mfu == pytest.approx(model / seconds / 2 / 312e12, rel=1e-3)
@@ -125,7 +128,7 @@ def test_a_step_that_is_limited_by_launches_says_so():
 
 def test_what_cannot_be_accounted_for_is_refused():
     step = workload(tiny())
-    sim = anb.Simulation(None, step)
+    sim = anb.Simulation(step)
     with pytest.raises(InputError, match="has not ended"):
         account(sim, step)
     sim.run()

@@ -29,7 +29,7 @@ def only(**more: object) -> ClusterRates:
 
 
 def run(step: ModelStep, network: InfraNetwork | None = None) -> anb.Simulation:
-    sim = anb.Simulation(None, step.on(network))
+    sim = anb.Simulation(step.on(network))
     sim.run()
     return sim
 
@@ -161,10 +161,10 @@ def test_what_is_not_known_is_refused(two_nodes):
         ClusterRates(gpu_peak_W=700.0).powers_W(bare)
     assert ClusterRates(gpu_peak_W=700.0, gpu_idle_W=70.0).powers_W(bare) == (700.0, 70.0)
     with pytest.raises(InputError, match="has not ended"):
-        bill(anb.Simulation(None, step), step)
+        bill(anb.Simulation(step), step)
     with pytest.raises(InputError, match="has no GPU"):
         bill(sim, workload("gpt3-125m", Parallelism(data=16)))
-    quiet = anb.Simulation(None, step, record=False)
+    quiet = anb.Simulation(step, record=False)
     quiet.run()
     with pytest.raises(InputError, match="messages were not recorded"):
         bill(quiet, step)

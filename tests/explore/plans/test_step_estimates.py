@@ -54,13 +54,14 @@ def test_an_estimate_is_near_the_simulation(name, degrees, about):
     assert step.times is not None
     network = CollectiveTimes(cluster.network, cluster.system)
     found = estimate_step(model, job, step.times, network)
-    sim = anb.Simulation(None, step)
+    sim = anb.Simulation(step)
     sim.run()
     assert found.step_ns * 1000 == pytest.approx(sim.result.time_ps, rel=0.06)
-    parts = found.compute_ns + found.exposed_ns + found.bubble_ns + found.ends_ns
-    assert parts == pytest.approx(found.step_ns, abs=2)
+    assert sum(found.parts_ns.values()) == pytest.approx(found.step_ns, abs=2)
+    assert found.parts_s["computing"] == found.compute_ns / 1e9
+    assert found.step_s == pytest.approx(found.step_ms / 1000)
     assert found.limit == "computing"  # of all of these most of the step
-    assert replace(found, exposed_ns=found.step_ns).limit == "communication"
+    assert replace(found, exposed_ns=found.step_ns).limit == "collectives"
 
 
 def test_an_estimate_is_of_the_rank_with_the_largest_share():
@@ -72,7 +73,7 @@ def test_an_estimate_is_of_the_rank_with_the_largest_share():
     assert step.times is not None
     assert step.plan is not None
     found = estimate_step(*step.plan, step.times, CollectiveTimes(cluster.network, cluster.system))
-    sim = anb.Simulation(None, step, fidelity="analytical", record=False)
+    sim = anb.Simulation(step, fidelity="analytical", record=False)
     sim.run()
     assert found.step_ns * 1000 == pytest.approx(sim.result.time_ps, rel=0.03)
 

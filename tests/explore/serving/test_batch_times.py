@@ -30,7 +30,7 @@ def batch_times(model, tensor, times, cache_bytes=2):
 
 def simulated_ns(model, tensor, times, **more):
     step = workload(model, Parallelism(tensor=tensor), gpu=times, **more)
-    sim = anb.Simulation(None, step)
+    sim = anb.Simulation(step)
     sim.run()
     return sim.result.time_ps / 1000
 

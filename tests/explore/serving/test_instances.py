@@ -18,7 +18,16 @@ from astranb.explore.serving.scheduler import REASONS, Scheduler, Sequence
 from astranb.workload.astrasim2 import DimensionNetwork
 from astranb.workload.kernels import GPUS, KernelTimes
 from astranb.workload.models import Parallelism, workload
-from astranb.workload.serving import Batch, Request, RequestTrace, ServingPolicy, blocks_of, requests_of
+from astranb.workload.serving import (
+    ENGINES,
+    Batch,
+    Request,
+    RequestTrace,
+    ServingPolicy,
+    blocks_of,
+    engine_named,
+    requests_of,
+)
 from tests.explore.serving.test_batch_times import batch_times
 from tests.workload.models.support import tiny
 
@@ -56,6 +65,8 @@ def cases(draw):
         watermark=draw(st.sampled_from([0.0, 0.1])), instances=1 if split[0] else draw(st.integers(1, 3)),
         prefill_instances=split[0], decode_instances=split[1], host_ns=draw(st.sampled_from([0, 5000])),
         front_ns=draw(st.sampled_from([0, 300_000])),
+        mixed_batches=draw(st.sampled_from([None, True, False])), overlap=draw(st.booleans()),
+        hidden_ns=draw(st.sampled_from([0, 40_000])), graph_batch=draw(st.sampled_from([0, 4])),
     )  # fmt: skip
     longest = max(blocks_of(one.prompt + one.output, policy.block_size) for one in listed)
     blocks = longest + draw(st.integers(0, 40))
@@ -105,7 +116,7 @@ def test_laws(case):
         recomputed = not policy.chunked_prefill and one.prompts == 1
         assert one.decodes + one.prompt_tokens <= policy.token_budget or recomputed
         assert 0 < one.blocks <= blocks
-        assert policy.chunked_prefill or not (one.decodes and one.prompts)
+        assert policy.mixes or not (one.decodes and one.prompts)
         assert one.waits_for in {*REASONS, ""}
         assert bool(one.waits_for) <= bool(one.waiting)
     # Time is all accounted for.
@@ -181,7 +192,7 @@ def test_one_request_is_a_prefill_and_decoding_steps():
     times = KernelTimes(GPUS["h100-sxm"])
 
     def step_ns(**more):
-        sim = anb.Simulation(None, workload("llama3-8b", Parallelism(tensor=1), gpu=times, **more))
+        sim = anb.Simulation(workload("llama3-8b", Parallelism(tensor=1), gpu=times, **more))
         sim.run()
         return sim.result.time_ps // 1000
 
@@ -212,7 +223,7 @@ def test_no_throughput_above_the_bound_of_the_kernels(batch, prompt, output):
 
 
 def test_blocks_that_run_out_preempt_the_request_that_came_last():
-    policy = ServingPolicy(8, 64, block_size=1, watermark=0.0)
+    policy = ServingPolicy(8, 64, block_size=1, watermark=0.0, front_ns=0)
     # Two requests of 10 tokens that give 10: at 15 blocks of each one there is no more.
     found = served(requests_of("offline:prompt=10,output=10,count=2"), policy, blocks=30)
     assert found.requests["preemptions"] == [0, 1]
@@ -263,6 +274,93 @@ def test_batches_fill_the_stages_of_a_pipeline():
     assert alone.time_ns()["pipeline"] < four.time_ns()["pipeline"]
 
 
+def iterations_of(trace, **policy):
+    """Return the served trace, and the begin and end of each iteration in ns, by its decodes and prompts."""
+    found = serve("llama3-8b", RequestTrace(trace), policy=ServingPolicy(front_ns=0, **policy))
+    return found, [(one.begin_ns, one.end_ns, one.decodes, one.prompts) for one in found.iterations]
+
+
+def test_an_iteration_that_is_scheduled_ahead_has_no_later_request():
+    """One that arrives in an iteration misses the next one, which the host has scheduled as that began."""
+    _, alone = iterations_of([Request(0, 300, 8)])
+    late = alone[2][0] + 1  # while the second token is decoded
+    trace = [Request(0, 300, 8), Request(late, 300, 8)]
+    for overlap, misses in ((False, 1), (True, 2)):
+        found, listed = iterations_of(trace, overlap=overlap)
+        assert listed[:3] == alone[:3]
+        assert found.requests["begin_ns"][1] == listed[2 + misses][0]
+        assert [prompts for _, _, _, prompts in listed[:5]].index(1, 1) == 2 + misses
+    assert found.waits_ns().keys() == {"overlap"}
+
+
+def test_overlap_hides_the_hosts_time_behind_the_gpus():
+    trace, host, hidden = [Request(0, 300, 8)], 1000, 200_000
+    _, bare = iterations_of(trace, host_ns=0)
+    took = [end - begin for begin, end, _, _ in bare]
+    assert min(took) > hidden
+    for overlap in (False, True):
+        _, listed = iterations_of(trace, host_ns=host, hidden_ns=hidden, overlap=overlap)
+        # Nothing is computed while the first one is scheduled.
+        extra = [hidden] + [0 if overlap else hidden] * 7
+        assert [end - begin for begin, end, _, _ in listed] == [
+            gpu + host + more for gpu, more in zip(took, extra, strict=True)
+        ]
+    longer = max(took) + 5000
+    _, listed = iterations_of(trace, host_ns=host, hidden_ns=longer, overlap=True)
+    assert {end - begin for begin, end, _, _ in listed[1:]} == {longer + host}
+
+
+def test_requests_wait_for_the_tokenizer():
+    policy = ServingPolicy(host_ns=0, front_ns=1000)
+    found = serve("llama3-8b", RequestTrace([Request(0, 100, 1), Request(0, 200, 1)]), policy=policy)
+    each = policy.tokenizing_ns(100)
+    first, second = found.requests["begin_ns"]
+    assert first == each + 1000
+    assert second == max(found.requests["first_token_ns"][0], 3 * each + 1000)
+
+
+def test_batches_that_only_decode_are_launched_as_graphs():
+    trace = requests_of("offline:prompt=16,output=16,count=8")
+    base = ServingPolicy(host_ns=0, front_ns=0)
+    slow = KernelTimes(replace(GPUS["h100-sxm"], graph_ns=10_000, stream_ns=20_000))
+    times = [
+        {
+            bool(one.prompts): one.end_ns - one.begin_ns
+            for one in serve(MODEL, trace, policy=replace(base, graph_batch=size), gpu=slow).iterations
+        }
+        for size in (0, 4, 8)
+    ]
+    assert times[0][True] < times[1][True] == times[2][True]
+    assert times[0][False] < times[2][False] < times[1][False]
+
+
+def test_warm_up_counts_in_no_latency():
+    text = "closed:users=4,prompt=300,output=20"
+    all_, later = (serve(MODEL, requests_of(text + more)) for more in ("", ",warmup=4"))
+    assert all_.requests == later.requests
+    columns = all_.per_request()
+    for name in ("ttft_ns", "tpot_ns", "latency_ns"):
+        assert later.percentiles(name)["mean"] == pytest.approx(columns[name][4:].mean())
+        assert all_.percentiles(name)["mean"] == pytest.approx(columns[name].mean())
+    first, warm = (one.percentiles("ttft_ns")["mean"] for one in (all_, later))
+    assert first is not None
+    assert warm is not None
+    assert warm < first
+    assert later.output_tokens_per_s == all_.output_tokens_per_s
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_engines_serve(name):
+    policy = engine_named(name).policy(80 << 30)
+    found = serve("llama3-8b", requests_of("closed:users=8,prompt=1024,output=64"), policy=policy)
+    assert f"by {name}" in found.text()
+    assert found.document()["engine"] == name
+    mixed = [one for one in found.iterations if one.decodes and one.prompts]
+    assert bool(mixed) == policy.mixes
+    assert len(found.requests["end_ns"]) == 80
+    assert any("lengths of 80% to 100%" in line for line in found.assumed)
+
+
 def test_chunks_of_prompts_do_not_stall_decoding():
     text = "constant:rate=20,prompt=3000,output=200,count=20"
     longest = {}
@@ -309,11 +407,14 @@ def test_closed_arrivals_keep_so_many_requests_under_way():
 
 
 def test_tables(tmp_path):
-    found = served(requests_of("closed:users=3,prompt=20,output=8,count=12"), ServingPolicy())
+    found = served(requests_of("closed:users=3,prompt=20,output=8,count=12,range=1"), ServingPolicy())
     frame = found.to_dataframe()
     assert len(frame) == 12
     assert (frame["latency_ns"] == frame["ttft_ns"] + (frame["output"] - 1) * frame["tpot_ns"]).all()
-    assert len(found.to_dataframe("iterations")) == len(found.iterations)
+    assert (found.to_dataframe(time="ms")["ttft_ms"] == frame["ttft_ns"] / 1e6).all()
+    assert found.duration_s == (frame["end_ns"].max() - frame["arrival_ns"].min()) / 1e9
+    iterations = found.to_dataframe("iterations", time="us")
+    assert iterations["end_us"].tolist() == [one.end_ns / 1000 for one in found.iterations]
     with pytest.raises(InputError, match="no table"):
         found.to_dataframe("blocks")
     assert found.write_frames(tmp_path) == ["requests", "iterations", "gaps"]

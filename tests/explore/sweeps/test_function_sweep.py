@@ -36,7 +36,7 @@ def swept(**options):
 
 def test_every_combination_is_a_row_with_the_times_of_a_single_run():
     found = swept(params={"order": [1, -1]}, gpu={"unroll": [2, 8]})
-    frame = found.frame()
+    frame = found.to_dataframe()
     assert len(frame) == 16
     assert list(frame.columns[:4]) == ["size", "params.order", "channels", "gpu.unroll"]
     assert frame["proved"].all()
@@ -59,7 +59,7 @@ def test_a_wrong_program_is_a_row_with_its_fault():
     found = anb.explore.sweep(
         "switch:gpus=4", "all_reduce", forgets, sizes=["4 KiB"], params={"order": [1, -1]}
     )
-    frame = found.frame()
+    frame = found.to_dataframe()
     assert len(frame) == 2
     assert not frame["proved"].any()
     assert frame["fault"].str.contains("may end before the write is visible").all()
@@ -71,14 +71,14 @@ def test_a_run_that_cannot_end_is_a_row_with_its_error():
         for me in p.everyone:
             me.block().wait(me.semaphore())
 
-    frame = anb.explore.sweep("switch:gpus=2", "all_reduce", waits, sizes=["4 KiB"]).frame()
+    frame = anb.explore.sweep("switch:gpus=2", "all_reduce", waits, sizes=["4 KiB"]).to_dataframe()
     assert frame["status"].tolist() == ["failed"]
     assert frame["error"].str.contains("wait").all()
 
 
 def test_names_of_the_library_and_protocols():
     found = anb.explore.sweep("switch:gpus=4", "all_gather", "ring", sizes=[4096], protocols=["Simple", "LL"])
-    assert found.frame()["protocol"].tolist() == ["Simple", "LL"]
+    assert found.to_dataframe()["protocol"].tolist() == ["Simple", "LL"]
     line, rest = found.command(1)
     assert "--protocol=LL" in line
     assert rest == []
@@ -127,6 +127,6 @@ def test_bad_input(wrong, message):
 
 
 def test_other_processes_find_the_same():
-    here, there = swept().frame(), swept(workers=1).frame()
+    here, there = swept().to_dataframe(), swept(workers=1).to_dataframe()
     assert here["time_ps"].tolist() == there["time_ps"].tolist()
     assert not math.isnan(here["time_ps"].sum())

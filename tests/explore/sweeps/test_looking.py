@@ -119,7 +119,7 @@ def test_the_command_of_a_point_runs_it(found: SweepResult, capsys: pytest.Captu
     number = found.best()[0]
     command, rest = found.command(number)
     words = shlex.split(command)
-    assert (words[:2], rest) == (["astranb", "run"], [])
+    assert (words[:3], rest) == (["astranb", "run", "collective"], [])
     assert main([*words[1:], "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["time_ps"] == found.rows[number]["time_ps"]
     with pytest.raises(InputError, match="unknown point 99"):

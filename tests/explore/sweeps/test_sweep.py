@@ -95,7 +95,7 @@ def test_random_points_keep_to_constraints_and_end() -> None:
 
 def test_a_point_is_the_run_that_it_names() -> None:
     found = run()
-    frame = found.frame()
+    frame = found.to_dataframe()
     assert frame["status"].tolist() == ["done"] * 12
     number = found.best()[0]
     assert frame["time_ps"][number] == frame["time_ps"].min()
@@ -148,17 +148,17 @@ def test_a_second_run_runs_nothing_twice(tmp_path: Path, ran: list[str]) -> None
     assert len(ran) == len(set(ran)) == 12
     again = run(folder=tmp_path)
     assert len(ran) == 12
-    pd.testing.assert_frame_equal(first.frame(), again.frame(), check_dtype=False)
+    pd.testing.assert_frame_equal(first.to_dataframe(), again.to_dataframe(), check_dtype=False)
     more = run({**AXES, "gpus": [2, 4, 8, 16]}, folder=tmp_path)
     assert len(ran) == 16
-    assert len(more.frame()) == 16
+    assert len(more.to_dataframe()) == 16
 
 
 def test_equal_points_are_run_once(ran: list[str], tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_bytes(b"")
     axes = {"plan": [{"tp": 2, "dp": 1}, {"tp": 2}, {"dp": 1, "tp": 2}]}
     found = run({**axes, "gpu": ["h100-sxm"]}, shared={**MODEL, "fidelity": "analytical"})
-    assert len(found.frame()) == 3
+    assert len(found.to_dataframe()) == 3
     assert len(ran) == 2
 
 
@@ -174,18 +174,18 @@ def test_keys_of_files_and_paths_of_a_run_are_axes(tmp_path: Path) -> None:
     network = tmp_path / "net.yml"
     network.write_text("topology: [Ring]\nnpus_count: [4]\nbandwidth: [50]\nlatency: [500]\n")
     shared = {**MODEL, "dp": 4, "network": str(network), "fidelity": "congestion"}
-    by_file = run({"network.bandwidth[0]": [50, 25]}, shared=shared).frame()
-    by_path = run({"dim[0].bandwidth": ["50 GB/s", "25 GB/s"]}, shared=shared).frame()
+    by_file = run({"network.bandwidth[0]": [50, 25]}, shared=shared).to_dataframe()
+    by_path = run({"dim[0].bandwidth": ["50 GB/s", "25 GB/s"]}, shared=shared).to_dataframe()
     assert by_file["time_ps"].tolist() == by_path["time_ps"].tolist()
     assert by_file["time_ps"][0] < by_file["time_ps"][1]
-    wrong = run({"network.bandwith[0]": [50], "dim[0].latncy": ["1 us"]}, shared=shared).frame()
+    wrong = run({"network.bandwith[0]": [50], "dim[0].latncy": ["1 us"]}, shared=shared).to_dataframe()
     assert "did you mean 'bandwidth'" in wrong["error"][0]
 
 
 def test_a_point_that_fails_is_a_row(tmp_path: Path, ran: list[str]) -> None:
     shared = {**MODEL, "dp": "{replicas}"}
     found = run({"replicas": [2, 3, 4]}, shared=shared, folder=tmp_path)
-    frame = found.frame()
+    frame = found.to_dataframe()
     assert frame["status"].tolist() == ["done", "failed", "done"]
     assert frame["error"][1].startswith("batch: 8 sequences are not 3 replicas")
     assert "1 failed" in found.text()
@@ -197,7 +197,7 @@ def test_a_point_that_fails_is_a_row(tmp_path: Path, ran: list[str]) -> None:
 
 def test_a_constraint_on_a_result_makes_points_infeasible() -> None:
     found = run({"dp": [1, 2, 4]}, shared=MODEL, constraints=["memory_bytes <= 8 GB"])
-    frame = found.frame()
+    frame = found.to_dataframe()
     assert set(frame["status"]) == {"done", "infeasible"}
     assert ((frame["memory_bytes"] <= 8e9) == (frame["status"] == "done")).all()
     assert all(frame["status"][number] == "done" for number in found.best(9))
@@ -215,7 +215,7 @@ def test_a_pareto_front_is_what_nothing_beats(values: list[tuple[int, int, int]]
 
 def test_objectives_may_be_large_or_computed() -> None:
     found = run({"dp": [1, 2, 4]}, shared=MODEL, objectives={"tokens_per_s": "max", "ranks * step_ps": "min"})
-    frame = found.frame()
+    frame = found.to_dataframe()
     assert found.best()[0] == frame["tokens_per_s"].idxmax()
     assert found.best(objective="ranks * step_ps")[0] == (frame["ranks"] * frame["step_ps"]).idxmin()
     with pytest.raises(InputError, match="no objective 'x'"):
@@ -230,7 +230,7 @@ def test_stages_confirm_the_best(ran: list[str]) -> None:
     ]
     found = run({"tp": [1, 2, 4], "dp": [1, 2]}, shared=MODEL, objectives={"step_ps": "min"}, stages=stages)
     assert len(ran) == 6 + 3 + 1
-    frame = found.frame()
+    frame = found.to_dataframe()
     assert frame["fidelity"].value_counts().to_dict() == {"estimate": 3, "analytical": 2, "congestion": 1}
     assert [(one["before"], one["fidelity"], one["points"]) for one in found.stages] == [
         ("estimate", "analytical", 3), ("analytical", "congestion", 1),
@@ -363,7 +363,9 @@ def test_optuna_repeats_and_finds(sampler: str, ran: list[str], tmp_path: Path) 
     assert len(first.points) == len(ran) == len(set(ran)) == 10
     assert all(point.axes != {"gpus": 2, "size": "4 MiB"} for point in first.points)
     again = searched(tmp_path)
-    pd.testing.assert_frame_equal(without_seconds(first.frame()), without_seconds(again.frame()))
+    pd.testing.assert_frame_equal(
+        without_seconds(first.to_dataframe()), without_seconds(again.to_dataframe())
+    )
     assert len(ran) == 20
     searched(tmp_path)
     assert len(ran) == 20
@@ -392,7 +394,9 @@ def test_what_ended_before_an_interrupt_is_kept(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(executor, "run_points", counted)
     found = run(folder=tmp_path)
     assert len(hashes) == 12 - 5
-    pd.testing.assert_frame_equal(without_seconds(found.frame()), without_seconds(run().frame()))
+    pd.testing.assert_frame_equal(
+        without_seconds(found.to_dataframe()), without_seconds(run().to_dataframe())
+    )
 
 
 @pytest.mark.parametrize(
@@ -467,7 +471,9 @@ def test_a_sweep_that_is_killed_goes_on(tmp_path: Path, ran: list[str]) -> None:
     resumed = run(folder=results)
     assert len(ran) == 12 - 5
     assert sorted(file.name for file in results.iterdir()) == [".lock", "points.parquet"]
-    pd.testing.assert_frame_equal(without_seconds(resumed.frame()), without_seconds(run().frame()))
+    pd.testing.assert_frame_equal(
+        without_seconds(resumed.to_dataframe()), without_seconds(run().to_dataframe())
+    )
 
 
 @pytest.mark.parametrize("name, code", [("SIGINT", 130), ("SIGTERM", 143), ("SIGALRM", 0)])

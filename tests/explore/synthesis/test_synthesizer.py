@@ -203,7 +203,7 @@ def test_conditions_of_collectives_are_what_the_library_promises():
         (lambda: synthesize("ring:gpus=4", "all_gather", protocol="LL64"), "unknown protocol 'LL64'"),
         (lambda: synthesize("ring:gpus=4", "all_gather", "0 B"), "size must be at least 1 B"),
         (lambda: synthesize("switch:gpus=1", "all_gather"), "one rank has nobody to send to"),
-        (lambda: synthesize("ring:gpus=4", "all_gather", down=["a->b"]), "unknown node 'a'"),
+        (lambda: synthesize("ring:gpus=4", "all_gather", down=["a->b"]), "unknown object 'a'"),
         (lambda: Condition({0: [0]}, {}), "no rank needs a chunk"),
         (lambda: Condition({0: [0]}, {1: [1]}), "rank 1 needs chunk 1, which no rank has"),
         (lambda: Condition({0: [-1]}, {1: [1]}), "-1 in before is no number from 0"),

@@ -247,7 +247,7 @@ def test_groups_that_can_be_either_have_to_be_told(tmp_path: Path) -> None:
     for rank in range(4):
         step = TraceBuilder()
         step.collective("all_reduce", 1024, after=step.compute("work", num_ops=10, tensor_size=10))
-        write(f"{prefix}.{rank}.et", step.build())
+        write(step.build(), f"{prefix}.{rank}.et")
     with pytest.raises(InputError, match="groups of 4 ranks can be data 4 or tensor 4; say which"):
         profile_traces(prefix)
     found = profile_traces(prefix, traced=Parallelism(data=4))
@@ -261,7 +261,7 @@ def test_ranks_of_a_stage_that_differ_are_refused(tmp_path: Path) -> None:
     for rank in range(2):
         step = TraceBuilder()
         step.collective("all_reduce", 1024, after=step.compute("work", num_ops=10 + rank, tensor_size=10))
-        write(f"{prefix}.{rank}.et", step.build())
+        write(step.build(), f"{prefix}.{rank}.et")
     with pytest.raises(InputError, match="ranks 0 and 1 of stage 0 differ in FLOPs"):
         profile_traces(prefix, traced=Parallelism(data=2))
     with pytest.raises(InputError, match=r"no trace none\.RANK\.et"):

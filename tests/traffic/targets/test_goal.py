@@ -231,7 +231,7 @@ def test_what_cannot_be_written_is_refused(tmp_path: Path) -> None:
 
 
 def test_unknown_targets_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"--to: unknown target 'gaol'; did you mean 'goal'"):
+    with pytest.raises(InputError, match=r"target: unknown target 'gaol'; did you mean 'goal'"):
         translate(ring(2, 8), "gaol", tmp_path / "a")
 
 

@@ -25,7 +25,7 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("hello\n")
     with pytest.raises(InputError, match="no traffic of a known format; give a pattern"):
         read_traffic(tmp_path / "a")
-    with pytest.raises(InputError, match=r"b\.csv: cannot be read: No such file"):
+    with pytest.raises(InputError, match=r"b\.csv: No such file or directory; give a file that can be read"):
         read_traffic(tmp_path / "b.csv")
     (tmp_path / "c").write_text("<!doctype html>\n<html></html>")
     with pytest.raises(InputError, match="this is a web page"):

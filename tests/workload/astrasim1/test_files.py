@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from astranb.chakra import TraceBuilder, write
 from astranb.cli import main
 from astranb.core.errors import InputError
 from astranb.engine.layers import LayerEngine, LayerRun
@@ -51,8 +52,8 @@ def files(tmp_path):
 
 def _command(files, *more):
     return [
-        "run",
-        *(f"--workload={files / 'workload.txt'}", f"--system={files / 'system.txt'}"),
+        *("run", "trace"),
+        *(f"{files / 'workload.txt'}", f"--system={files / 'system.txt'}"),
         *(f"--network={files / 'network.json'}", *more),
     ]
 
@@ -174,9 +175,9 @@ def test_any_text_is_read_or_refused(tmp_path_factory, text):
         (SYSTEM.replace("delay: 10", "delay: ten"), "line 2: endpoint-delay is 'ten'"),
         (
             SYSTEM.replace("implementation: ring", "implementation: rign", 1),
-            "line 6: all-reduce.* unknown 'rign'",
+            "line 6: all-reduce.* unknown algorithm 'rign'",
         ),
-        (SYSTEM.replace("direct", "direct0"), "line 9: .*unknown 'direct0'"),
+        (SYSTEM.replace("direct", "direct0"), "line 9: .*unknown algorithm 'direct0'"),
         (SYSTEM.replace("localBWAware", "localBW"), "line 10: collective-optimization is 'localBW'; did you"),
         (SYSTEM + "endpoint-delay: 3\n", "line 11: duplicate key 'endpoint-delay'"),
         (SYSTEM + "gap-denominator:", "line 11: the value of gap-denominator is missing"),
@@ -301,7 +302,9 @@ def test_the_command_prints_the_lines_of_astrasim(files, capsys):
             ("network", "network.json"),
         )
     ]
-    assert main(["run", *peer, "--compat", "astrasim1", "--num-passes=1", "--run-name=Exercise 1"]) == 0
+    assert (
+        main(["run", "trace", *peer, "--compat", "astrasim1", "--num-passes=1", "--run-name=Exercise 1"]) == 0
+    )
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "pass: 0 finished at time: 0"
     assert "id: allreduce ,Total cycles spent idle waiting for weight grad finish: 45681" in lines
@@ -434,7 +437,7 @@ def test_a_custom_training_loop_from_a_file(files, capsys):
         (["--rendezvous-protocol"], "--rendezvous-protocol"),
         (["--stat-row", "1"], "--stat-row: row 1 of 1"),
         (["--link-bandwidth", "0"], "out of range"),
-        (["--num-passes", "0"], "--num-passes: passes must be at least 1, got 0"),
+        (["--num-passes", "0"], "--num-passes: 0 is out of range; use 1 or more"),
         (["--num-queues-per-dim", "0"], "--num-queues-per-dim"),
         (["--compute-scale", "-1"], "--compute-scale"),
         (["--infra", "dgx-h100"], "--infra and --network exclude each other"),
@@ -456,7 +459,8 @@ def test_a_missing_file_is_named(files, capsys):
 
 
 def test_options_of_1_0_are_refused_for_2_0(tmp_path, capsys):
-    command = ["run", "--workload", str(tmp_path / "step"), "--system=s", "--network=n", "--num-passes=2"]
+    write(TraceBuilder().build(), tmp_path / "step.0.et")
+    command = ["run", "trace", str(tmp_path / "step"), "--system=s", "--network=n", "--num-passes=2"]
     assert main(command) == 2
     assert "--num-passes does not apply to ASTRA-sim 2.0 files" in capsys.readouterr().err
 
@@ -464,7 +468,7 @@ def test_options_of_1_0_are_refused_for_2_0(tmp_path, capsys):
 def test_the_document_of_the_example_is_right():
     """The example of docs/astrasim1.md runs, and prints what the page shows."""
     text = (Path(__file__).parents[3] / "docs" / "astrasim1.md").read_text()
-    code = text.split("```python\n")[1].split("```")[0]
+    code = text.split("```python\n")[2].split("```")[0]
     scope: dict[str, object] = {}
     exec(code, scope)
     shown = [line.split("# ")[1] for line in code.splitlines() if line.startswith("print(")]

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from astranb.core.errors import InputError
 from astranb.workload.astrasim1 import HierarchicalNetwork
 
 
@@ -34,3 +35,21 @@ def test_price_of_a_network():
     assert pods.cost_dollars == pytest.approx(4 * 10 * (7.4 + 23.7 + 47.8))
     full = HierarchicalNetwork(("FullyConnected",), (8,), (7,), (500,), (50,))
     assert full.cost_dollars == 5600
+
+
+def test_a_single_value_is_for_all_dimensions():
+    torus = HierarchicalNetwork("Ring", units=[4, 4, 4], links=2, latency_ns=500, bandwidth=[32, 16, 16])
+    listed = HierarchicalNetwork(("Ring",) * 3, (4, 4, 4), (2, 2, 2), (500, 500, 500), (32, 16, 16))
+    assert torus == listed
+    assert hash(torus) == hash(listed)
+    assert torus.kinds == ("Node",) * 3
+    assert HierarchicalNetwork("Ring", 8, 2, 500, 50).units == (8,)
+
+
+def test_values_that_do_not_fit_are_refused():
+    with pytest.raises(InputError, match="lists differ in length: 2 in units, 3 in bandwidth; give"):
+        HierarchicalNetwork("Ring", units=[4, 4], links=2, latency_ns=500, bandwidth=[32, 16, 16])
+    with pytest.raises(InputError, match="unknown topology 'Rnig'; did you mean 'Ring'"):
+        HierarchicalNetwork("Rnig", units=8, links=2, latency_ns=500, bandwidth=50)
+    with pytest.raises(InputError, match="0 dimensions"):
+        HierarchicalNetwork([], units=8, links=2, latency_ns=500, bandwidth=50)

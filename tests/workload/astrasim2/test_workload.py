@@ -37,7 +37,7 @@ def files(tmp_path):
     step = TraceBuilder()
     step.collective("all_reduce", 65536)
     for rank in range(4):
-        write(tmp_path / f"step.{rank}.et", step.build())
+        write(step.build(), tmp_path / f"step.{rank}.et")
     (tmp_path / "system.json").write_text(json.dumps(SYSTEM))
     (tmp_path / "network.yml").write_text(NETWORK)
     return tmp_path
@@ -45,8 +45,8 @@ def files(tmp_path):
 
 def _command(files, *more):
     return [
-        "run",
-        *(f"--workload={files / 'step'}", f"--system={files / 'system.json'}"),
+        *("run", "trace"),
+        *(f"{files / 'step'}", f"--system={files / 'system.json'}"),
         *(f"--network={files / 'network.yml'}", *more),
     ]
 
@@ -60,7 +60,7 @@ def _peer_command(case, *more):
         "comm-group": case.get("comm_group_file"),
     }
     files = [f"--{name}-configuration={RECORDED / file}" for name, file in named.items() if file]
-    return ["run", *files, *case["flags"], "--compat=astrasim2", *more]
+    return ["run", "trace", *files, *case["flags"], "--compat=astrasim2", *more]
 
 
 def _sample():
@@ -170,14 +170,14 @@ def test_a_file_that_cannot_be_used_is_refused_with_one_line(files, capsys, file
         (["--fidelity=analytic"], "did you mean 'analytical'"),
         (["--compat=astrasim1"], "did you mean 'astrasim2'"),
         (["--infra=dgx-h100"], "--infra and --network exclude each other"),
-        (["--size=1MiB"], "--size does not apply to ASTRA-sim 2.0 files"),
+        (["--size=1MiB"], "--size; it belongs to astranb run collective"),
         (["--launch=graph"], "--launch does not apply to ASTRA-sim 2.0 files at --fidelity analytical"),
-        (["--arbitration=fair"], "--arbitration does not apply to ASTRA-sim 2.0 files"),
-        (["--buffers=4"], "--buffers does not apply to ASTRA-sim 2.0 files"),
-        (["--protocol=LL"], "--protocol does not apply to ASTRA-sim 2.0 files"),
-        (["--cut-through"], "--cut-through does not apply to ASTRA-sim 2.0 files"),
+        (["--arbitration=fair"], "--arbitration; it belongs to astranb run collective"),
+        (["--buffers=4"], "--buffers; it belongs to astranb run collective"),
+        (["--protocol=LL"], "--protocol; it belongs to astranb run collective"),
+        (["--cut-through"], "--cut-through; it belongs to astranb run collective"),
         (["--dimensions=2x2"], "--dimensions needs --infra"),
-        (["--num-queues-per-dim=0"], "use 1 to 1024"),
+        (["--num-queues-per-dim=0"], "use 1 to 1,024"),
         (["--injection-scale=-1"], "use a number above 0"),
         (["--memory=nothing.json"], "nothing.json: No such file"),
     ],
@@ -188,17 +188,17 @@ def test_options_that_make_no_sense_are_refused(files, capsys, more, message):
 
 
 def test_files_without_a_workload_are_refused(capsys):
-    assert main(["run", "--system=s.json"]) == 2
-    assert "--system needs --workload" in capsys.readouterr().err
-    assert main(["run"]) == 2
-    assert "--infra, --collective, --size" in capsys.readouterr().err
+    assert main(["run", "trace", "--system=s.json"]) == 2
+    assert "the workload is missing" in capsys.readouterr().err
+    assert main(["run", "collective", "all_reduce"]) == 2
+    assert "--infra and --size" in capsys.readouterr().err
 
 
 def test_ranks_that_wait_for_ever_are_a_deadlock(files, capsys):
     receive = Node(1, "wait", NodeType.COMM_RECV)
     for name, value in (("comm_src", 2), ("comm_size", 8)):
         receive.attributes[name] = _attribute(name, value)
-    write(files / "step.1.et", Trace.of([receive]))
+    write(Trace.of([receive]), files / "step.1.et")
     assert main(_command(files)) == 3
     assert "wait" in capsys.readouterr().err
 
@@ -227,7 +227,7 @@ def test_what_waits_for_metadata_waits_for_what_that_waits_for(files):
         Node(4, "note", NodeType.METADATA, data_deps=(3,)),
     ]
     for rank in range(4):
-        write(files / f"step.{rank}.et", Trace.of(nodes))
+        write(Trace.of(nodes), files / f"step.{rank}.et")
     run = Run(load(files / "step", files / "system.json", files / "network.yml"))
     run.finish()
     assert run.result().end_ns.tolist() == [3000] * 4
@@ -236,7 +236,7 @@ def test_what_waits_for_metadata_waits_for_what_that_waits_for(files):
 def test_groups_are_found_by_their_number(files):
     (files / "groups.json").write_text('{"1": [0, 1], "2": [2, 3]}')
     for rank in range(4):
-        write(files / f"step.{rank}.et", Trace.of([_all_reduce(0, "12"[rank // 2])]))
+        write(Trace.of([_all_reduce(0, "12"[rank // 2])]), files / f"step.{rank}.et")
     given = (files / "step", files / "system.json", files / "network.yml")
     run = Run(load(*given, groups=files / "groups.json"))
     run.finish()
@@ -254,7 +254,7 @@ def test_a_custom_collective_is_its_graph(files):
         for node, name, peer in zip(nodes, ("comm_dst", "comm_src"), (rank + 1, rank - 1), strict=True):
             node.attributes[name] = _attribute(name, peer % 4)
             node.attributes["comm_size"] = _attribute("comm_size", 50_000)
-        write(files / f"around.{rank}.et", Trace.of(nodes))
+        write(Trace.of(nodes), files / f"around.{rank}.et")
     (files / "system.json").write_text(
         json.dumps(SYSTEM | {"all-reduce-implementation-custom": ["around"], "preferred-dataset-splits": 1})
     )
@@ -275,13 +275,13 @@ def _around(prefix, members, size):
         for node, name, peer in zip(nodes, ("comm_dst", "comm_src"), (place + 1, place - 1), strict=True):
             node.attributes[name] = _attribute(name, peer % members)
             node.attributes["comm_size"] = _attribute("comm_size", size)
-        write(prefix.with_name(f"{prefix.name}.{place}.et"), Trace.of(nodes))
+        write(Trace.of(nodes), prefix.with_name(f"{prefix.name}.{place}.et"))
 
 
 def test_one_node_may_have_a_graph_of_its_own(files):
     for rank in range(4):
         nodes = [_all_reduce(4), _all_reduce(7, data_deps=(4,))]
-        write(files / f"step.{rank}.et", Trace.of(nodes))
+        write(Trace.of(nodes), files / f"step.{rank}.et")
     (files / "graphs").mkdir()
     _around(files / "graphs" / "around", 4, 50_000)
     (files / "nodes.yml").write_text("7: graphs/around\n")
@@ -302,7 +302,7 @@ def test_one_node_may_have_a_graph_of_its_own(files):
 def test_the_places_of_a_graph_are_those_of_its_group(files):
     (files / "groups.json").write_text('{"1": [1, 3]}')
     for rank in range(4):
-        write(files / f"step.{rank}.et", Trace.of([_all_reduce(0, "1")] if rank % 2 else []))
+        write(Trace.of([_all_reduce(0, "1")] if rank % 2 else []), files / f"step.{rank}.et")
     _around(files / "around", 2, 50_000)
     system = SYSTEM | {"all-reduce-implementation-custom": ["around"]}
     (files / "system.json").write_text(json.dumps(system))
@@ -335,7 +335,7 @@ _GATHER = {"comm_type": CollectiveType.GATHER, "comm_size": 8}
     ],
 )
 def test_a_node_that_cannot_be_done_is_named(files, node, message):
-    write(files / "step.0.et", Trace.of([node]))
+    write(Trace.of([node]), files / "step.0.et")
     compat = node.name == "g"  # that one is refused only where ASTRA-sim 2.0 would do nothing with it
     with pytest.raises(InputError, match=message) as error:
         load(files / "step", files / "system.json", files / "network.yml", compat=compat)
@@ -352,7 +352,7 @@ def _step(before_us, kind, size, **values):
 def test_a_barrier_ends_when_the_last_rank_has_come(files):
     def ends(kind, size):
         for rank in range(4):
-            write(files / f"step.{rank}.et", _step(10 * rank, kind, size))
+            write(_step(10 * rank, kind, size), files / f"step.{rank}.et")
         run = Run(load(files / "step", files / "system.json", files / "network.yml"))
         run.finish()
         return run.result().end_ns.tolist()
@@ -362,7 +362,7 @@ def test_a_barrier_ends_when_the_last_rank_has_come(files):
     assert min(found) > 30_000 + 7_000
     assert ends("reduce_scatter_block", 1 << 20) == ends("reduce_scatter", 1 << 20)
     for kind in ("barrier", "reduce_scatter_block"):
-        write(files / "step.0.et", _step(0, kind, 8))
+        write(_step(0, kind, 8), files / "step.0.et")
         with pytest.raises(
             InputError, match=f"{kind.upper()} is not simulated by ASTRA-sim 2.0; take one of ALL"
         ):

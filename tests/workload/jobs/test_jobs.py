@@ -124,8 +124,10 @@ def test_jobs_on_shared_links_send_the_bytes_of_each(a: Workload, b: Workload, r
     links = together.result.to_dataframe("links")
     shared = together.result.to_dataframe("job_links")
     if len(links):
-        assert shared.groupby("link")["bytes"].sum().tolist() == links["bytes"].tolist()
-    assert all(found >= least for found, least in zip(ends(together), ends(apart[0]), strict=True))
+        assert shared.groupby("link", sort=False)["bytes"].sum().tolist() == links["bytes"].tolist()
+    # Not that each job ends later than alone: another order of messages can be a better one (Graham, 1969).
+    machine = together.engine.machine
+    assert (machine.used.bytes / machine.wires.rate_Bpns <= together.now_ps / 1000).all()
 
 
 @pytest.mark.parametrize("pattern", ["uniform", "permutation", "incast"])
@@ -164,7 +166,7 @@ def test_jobs_are_told_apart_by_their_names() -> None:
     names = set(sim.result.to_dataframe("operations")["name"])
     assert "b: all_reduce" in names
     assert {name.partition(": ")[0] for name in names} == {"step", "b"}
-    assert sim.inspect("rank[4].op[0]")["title"].endswith("b: start")
+    assert sim.inspect("rank[4].op[0]")["title"].endswith("(b: start)")
     assert ends(sim)[6:] == [0] * 10
 
 

@@ -9,8 +9,8 @@ import pytest
 from astranb.gpu import preset
 from astranb.gpu.tables import ROOM
 from astranb.workload.kernels import GPUS, Attention, KernelTimes, Product, Stream, grids
-from benchmarks.generated import generated
 from scripts.fit_gpus import timings
+from scripts.generated import generated
 from scripts.kernel_times import PAGE, TABLE_BY_LINES, errors_by_lines
 
 QUICK = 3e10

@@ -122,7 +122,7 @@ def test_the_parts_of_what_is_moved_are_all_of_it(kernel):
 
 def test_an_expansion_that_is_not_needed_changes_nothing():
     step = workload("gpt3-125m", Parallelism(data=2, tensor=2), gpu="a100-sxm")
-    plain, expanded = anb.Simulation(None, step), anb.Simulation(None, step.expanded("480 GB, 500 GB/s"))
+    plain, expanded = anb.Simulation(step), anb.Simulation(step.expanded("480 GB, 500 GB/s"))
     plain.run()
     expanded.run()
     assert plain.now_ps == expanded.now_ps

@@ -7,8 +7,8 @@ from collections import Counter
 import pytest
 
 from astranb.workload.kernels import GPUS, KernelTimes
-from benchmarks.generated import generated
 from scripts.fit_gpus import timings
+from scripts.generated import generated
 from scripts.kernel_times import PAGE, TABLE, compared, errors, table
 
 ROWS = timings()

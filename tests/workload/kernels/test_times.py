@@ -160,7 +160,7 @@ def test_gpus_of_presets_have_the_presets_numbers():
 
 
 def test_stream_k_never_takes_longer_and_ends_the_last_wave_early():
-    """Where nine tenths of the last wave are empty, a product takes little more than whole waves."""
+    """If nine tenths of the last wave are empty, a product takes little more than whole waves."""
     for gpu in ("a100-sxm", "h100-sxm", "mi300x"):
         plain = KernelTimes(GPUS[gpu], sustained=1.0)
         shared = KernelTimes(GPUS[gpu], sustained=1.0, stream_k=True)

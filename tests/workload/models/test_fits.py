@@ -69,7 +69,7 @@ def test_what_is_proposed_fits(name, data, mode):
 )
 @settings(max_examples=25, deadline=None)
 def test_a_proposal_keeps_to_the_gpus_that_there_are(name, ranks, mode):
-    """Where it takes more, it says that nothing similar fits, and how many; what it names is as many."""
+    """If more are needed, it says that nothing similar fits, and how many are; it proposes as many."""
     model, job = TRANSFORMERS[name], Job(Parallelism(data=ranks), 2048, ranks, 1, mode=mode)
     if fullest(model, job).total <= H100:
         return
@@ -92,14 +92,14 @@ def test_a_proposal_keeps_to_the_gpus_that_there_are(name, ranks, mode):
 def test_what_the_host_or_fewer_bits_can_hold_needs_no_more_gpus(capsys):
     """70 billion parameters: 12 bytes each of the optimizer's state, over eight GPUs more than they have."""
     assert H100 < 70e9 * 12 / 8
-    asked = "run --model llama3-70b --tp 8 --infra dgx-h100"
+    asked = "run model llama3-70b --tp 8 --infra dgx-h100"
     assert main(asked.split()) == 2
     said = capsys.readouterr().err
     options = re.search(r"take (--tp 8 [^;]*--offload optimizer); or more GPUs: 16, with --tp 8", said)
     assert options is not None
-    assert main(f"run --model llama3-70b --infra dgx-h100 {options[1]}".split()) == 0
+    assert main(f"run model llama3-70b --infra dgx-h100 {options[1]}".split()) == 0
     capsys.readouterr()
-    asked = "run --model llama3-405b --mode decode --tp 8 --infra dgx-h100"
+    asked = "run model llama3-405b --mode decode --tp 8 --infra dgx-h100"
     assert main(asked.split()) == 2
     said = capsys.readouterr().err
     assert "take --tp 8 --batch 1 --microbatches 1 --precision fp8; or more GPUs: 16, with" in said
@@ -107,5 +107,5 @@ def test_what_the_host_or_fewer_bits_can_hold_needs_no_more_gpus(capsys):
 
 
 def test_a_search_of_plans_where_none_fits_proposes_the_same(capsys):
-    assert main(["run", "--model", "llama3-70b", "--tp", "8", "--infra", "dgx-h100", "--suggest"]) == 0
+    assert main(["run", "model", "llama3-70b", "--tp", "8", "--infra", "dgx-h100", "--suggest"]) == 0
     assert "none fits: take --tp 8" in capsys.readouterr().out

@@ -108,7 +108,7 @@ def test_a_simulated_step_holds_that_at_its_times(drawn):
         tokens=job.tokens, recompute=job.recompute, attention=job.attention, offload=job.offload,
         update=job.update, gpu="h100-sxm",
     )  # fmt: skip
-    sim = anb.Simulation(None, step)
+    sim = anb.Simulation(step)
     sim.run()
     table = sim.result.to_dataframe("memory")
     assert table.groupby("stage")["total"].max().tolist() == [one.total for one in step.memory()]
@@ -121,7 +121,7 @@ def test_a_simulated_step_holds_that_at_its_times(drawn):
 
 def test_half_of_a_step_holds_less_and_is_saved_with_it(tmp_path):
     step = workload("gpt3-125m", Parallelism(pipeline=2), batch=8, microbatches=8, gpu="h100-sxm")
-    sim = anb.Simulation(None, step)
+    sim = anb.Simulation(step)
     sim.run()
     whole = sim.result.to_dataframe("memory")
     sim.back(sim.events // 2)
@@ -143,7 +143,7 @@ def test_offload_takes_the_hosts_time(gpu):
     took = {}
     for offload in ("none", "optimizer"):
         step = workload(model, Parallelism(data=2, zero=1), batch=2, offload=offload, gpu=gpu)
-        sim = anb.Simulation(None, step)
+        sim = anb.Simulation(step)
         sim.run()
         took[offload] = anb.explore.account(sim, step)
     host, count = GPUS[gpu].host, model.parameters / 2
@@ -156,7 +156,7 @@ def test_offload_takes_the_hosts_time(gpu):
 
 
 def test_other_runs_have_no_footprint():
-    sim = anb.Simulation(None, workload("resnet-50", Parallelism(data=2), gpu="h100-sxm"))
+    sim = anb.Simulation(workload("resnet-50", Parallelism(data=2), gpu="h100-sxm"))
     assert "memory" not in sim.result.tables
     with pytest.raises(InputError, match="unknown table 'memory'"):
         sim.result.table("memory")
@@ -166,7 +166,7 @@ def test_the_cache_grows_token_by_token():
     step = workload(
         "llama2-7b", Parallelism(tensor=8), mode="decode", batch=32, sequence=1000, tokens=24, gpu="h100-sxm"
     )
-    sim = anb.Simulation(None, step)
+    sim = anb.Simulation(step)
     sim.run()
     table = sim.result.to_dataframe("memory")
     each = 2 * 2 * 32 * 4096 * 32 // 8  # keys and values of a token of each sequence, on a rank

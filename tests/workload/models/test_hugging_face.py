@@ -133,11 +133,10 @@ def test_parameters_are_those_of_the_checkpoint(name: str, tmp_path: Path) -> No
     one = PUBLISHED[name]
     found = read_model(card(tmp_path, one["card"]))
     assert found.parameters + sum(one.get("left out", {}).values()) == one["parameters"], one["source"]
-    for key, text in (
-        ("quantization_config", "quantization_config ("),
-        ("vision_config", "vision_config left out"),
-    ):
-        assert (key in one["card"]) == (text in found.left_out)
+    method = one["card"].get("quantization_config", {}).get("quant_method", "")
+    assert found.weights == ("mxfp4" if method == "mxfp4" else "")
+    assert (method not in ("", "mxfp4")) == ("quantization_config (" in found.left_out)
+    assert ("vision_config" in one["card"]) == ("vision_config left out" in found.left_out)
 
 
 def test_active_parameters_are_as_published(tmp_path: Path) -> None:
@@ -169,9 +168,11 @@ def test_every_card_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
             inner.pop("layer_types", None)
             path = card(tmp_path, small)
             words = ["--mode", mode, "--seq", "256", "--batch", "4", "--microbatches", "1", "--json"]
-            assert main(["run", "--model", str(path), *degrees, *words, "--memory-limit", "none"]) == 0, name
+            assert main(["run", "model", str(path), *degrees, *words, "--memory-limit", "none"]) == 0, name
             assumed = json.loads(capsys.readouterr().out)["assumed"]
-            assert any("left out" in one for one in assumed) == (name in ("gpt-oss-20b", "llama-4-maverick"))
+            assert any("left out" in one for one in assumed) == (name == "llama-4-maverick")
+            stored = any("weights in mxfp4" in one for one in assumed)
+            assert stored == (name == "gpt-oss-20b" and mode != "training")
 
 
 @given(

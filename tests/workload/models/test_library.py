@@ -78,7 +78,10 @@ def test_a_model_of_ones_own(tmp_path):
         ("{layers: 1, hidden: 64, heads: 4, ffn: 256, vocab: 100, norm: rm}", "did you mean 'rms'"),
         ("{layers: 1, hidden: 64, heads: 4, ffn: 256, vocab: 100, gated: 1}", "gated is 1"),
         ("{layers: 1, hidden: 64, heads: 4, ffn: 256, vocab: 100, kv_heads: 3}", "let kv_heads divide"),
-        ("{layers: 1, hidden: 64, heads: 4, ffn: 256, vocab: 100, experts: 3}", "top_k 0 does not fit 3"),
+        (
+            "{layers: 1, hidden: 64, heads: 4, ffn: 256, vocab: 100, experts: 3}",
+            r"a token cannot go to 0 of 3 experts; take top_k \(--topk\) from 1 to 3",
+        ),
     ]:
         file.write_text(text)
         with pytest.raises(InputError, match=message):
@@ -136,7 +139,7 @@ def test_the_network_has_as_many_npus_as_there_are_ranks(tmp_path):
         machine(_ranks(8), network=file)
     network = machine(_ranks(12)).network
     assert isinstance(network, DimensionNetwork)
-    assert network.npus_count == [6, 2]
+    assert network.npus_count == (6, 2)
     with pytest.raises(InputError, match="known: a100-sxm"):
         workload("vgg-16", gpu="h10")
 

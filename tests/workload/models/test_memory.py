@@ -128,6 +128,7 @@ def test_dividing_and_recomputing_never_need_more(name, tensor, pipeline, data, 
     job = Job(degrees, 2048, data * 8, 8, recompute=again, attention=attention)
     for one in step_memory(model, job):
         assert one.total == sum(one.parts.values())
+        assert one.total_GB == pytest.approx(sum(one.parts_GB.values()))
         assert min(one.parts.values()) >= 0
         assert one.buffers > RUNTIME_BYTES
         # Whole layers divide evenly only if stages have as many of them.

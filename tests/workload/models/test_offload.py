@@ -41,7 +41,7 @@ def step(offload: str, degrees: Parallelism | None = None, **more: object) -> Mo
 
 
 def run(one: ModelStep, memory: Memory | None = None) -> anb.Simulation:
-    sim = anb.Simulation(None, one.on(memory=memory))
+    sim = anb.Simulation(one.on(memory=memory))
     sim.run()
     return sim
 

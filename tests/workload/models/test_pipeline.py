@@ -12,7 +12,7 @@ from astranb.chakra import NodeType, check
 from astranb.engine.messages import simulate
 from astranb.workload.astrasim2 import DimensionNetwork, System, Workload
 from astranb.workload.models import Parallelism, workload
-from astranb.workload.models.pipeline import one_forward_one_backward
+from astranb.workload.models.schedules import one_forward_one_backward
 from tests.workload.models.support import depends_in_order, divided, tiny, traces, waiting_ranks
 
 SYSTEM = {

@@ -29,7 +29,7 @@ def _model(**more):
 
 
 def _time_ps(step):
-    sim = Simulation(None, step, fidelity="analytical", record=False)
+    sim = Simulation(step, fidelity="analytical", record=False)
     sim.run()
     return sim.result.time_ps
 
@@ -93,7 +93,7 @@ def test_the_slowest_rank_decides(more):
 
 
 def test_more_heads_never_make_a_step_faster():
-    """Where one rank alone is slower, the first steps of rings do not wait for it."""
+    """If one rank alone is slower, the first steps of rings do not wait for it."""
     times = [
         _time_ps(workload(_model(heads=heads), Parallelism(tensor=4), gpu=GPU, uneven=True))
         for heads in range(1, 10)
@@ -124,7 +124,7 @@ def test_a_folded_run_ends_in_the_state_of_all_ranks():
 
 def test_light_ranks_wait_for_heavy_ones():
     step = workload(_model(ffn=3840), Parallelism(tensor=4), gpu=GPU, batch=8, uneven=True)
-    sim = Simulation(None, step, fidelity="analytical")
+    sim = Simulation(step, fidelity="analytical")
     sim.run()
     compute = [row["compute_ps"] for row in sim.result.per_rank()]
     assert compute[0] == compute[2] > compute[1] == compute[3]
@@ -190,28 +190,31 @@ def test_what_does_not_divide_is_refused_with_what_does(groups, ffn, tensor, mod
     "words, said",
     [
         (
-            "run --model llama3-8b --tp 7",
+            "run model llama3-8b --tp 7",
             "tensor parallelism 7 does not divide 32 heads in llama3-8b; take 1, 2, 4 or 8",
         ),
-        ("run --model llama3-8b --tp 16 --mode decode", "16 does not divide 8 heads of keys and values"),
-        ("run --model llama3-8b --tp 3 --suggest", "tensor parallelism 3 does not divide 32 heads"),
+        ("run model llama3-8b --tp 16 --mode decode", "16 does not divide 8 heads of keys and values"),
+        ("run model llama3-8b --tp 3 --suggest", "tensor parallelism 3 does not divide 32 heads"),
         (
             "chakra generate --model llama3-8b --tp 3 --mode prefill -o x",
             "tensor parallelism 3 does not divide 32 heads",
         ),
-        ("traffic profile --model llama3-8b --tp 3 -o x", "tensor parallelism 3 does not divide 32 heads"),
+        (
+            "traffic profile --model llama3-8b --tp 3 -o x.json",
+            "tensor parallelism 3 does not divide 32 heads",
+        ),
         (
             "serve --model llama3-8b --tp 3 --requests closed:users=1,prompt=9,output=9,count=2",
             "3 does not divide 32 heads",
         ),
         (
-            "run --model mixtral-8x7b --dp 3 --ep 3",
+            "run model mixtral-8x7b --dp 3 --ep 3",
             "8 experts do not divide among 3 ranks; take 1, 2, 4 or 8",
         ),
-        ("run --model mixtral-8x7b --dp 4 --ep 3", "does not divide data parallelism 4; take 1, 2 or 4"),
-        ("run --model llama3-8b --cp 7", "a sequence of 8192 tokens; take 1, 2, 4, 8"),
-        ("run --model llama3-8b --cp 7", "or a multiple of 7 tokens, as 8190"),
-        ("run --model gpt3-125m --pp 13", "take at most 12"),
+        ("run model mixtral-8x7b --dp 4 --ep 3", "does not divide data parallelism 4; take 1, 2 or 4"),
+        ("run model llama3-8b --cp 7", "a sequence of 8192 tokens; take 1, 2, 4, 8"),
+        ("run model llama3-8b --cp 7", "or a multiple of 7 tokens, as 8190"),
+        ("run model gpt3-125m --pp 13", "take at most 12"),
     ],
 )
 def test_commands_name_the_degrees_that_fit(words, said, capsys):

@@ -40,6 +40,24 @@ def test_other_arrivals():
     assert requests_of("closed:users=3,count=5").users == 3
 
 
+def test_a_closed_loop_is_that_of_serving_benchmarks():
+    found = requests_of("closed:users=16,prompt=1000,output=100")
+    assert len(found.requests) == 160
+    prompts, outputs = ([getattr(one, name) for one in found.requests] for name in ("prompt", "output"))
+    assert 800 <= min(prompts) < 820
+    assert 980 < max(prompts) <= 1000
+    assert 80 <= min(outputs) < max(outputs) <= 100
+    lengths = "lengths of 80% to 100% of those given (range=0.8)"
+    assert found.assumed == f"160 requests and {lengths}, as serving benchmarks choose them"
+    own = requests_of("closed:users=16,prompt=1000,output=100,count=20,range=1,warmup=16")
+    assert (len(own.requests), own.warmup, own.assumed) == (20, 16, "")
+    assert {(one.prompt, one.output) for one in own.requests} == {(1000, 100)}
+    drawn = requests_of("closed:users=2,prompt=5-9,output=3")
+    assert {one.output for one in drawn.requests} == {3}
+    assert "lengths" not in drawn.assumed
+    assert requests_of("offline:prompt=1000,count=5").assumed == ""
+
+
 @given(st.sampled_from(ARRIVALS), st.integers(0, 2**63), st.integers(1, 50))
 def test_the_same_seed_gives_the_same_requests(name, seed, count):
     text = f"{name}:prompt=exponential(100),output=1-9,count={count},seed={seed}"
@@ -72,6 +90,9 @@ def test_another_seed_gives_others():
         ("offline:output=exponential(0)", "output=exponential(0)"),
         ("offline:output=lognormal(5:9)", "SIGMA"),
         ("offline:output=normal(5)", "output=normal(5)"),
+        ("offline:range=0", "range=0"),
+        ("offline:prompt=5-9,range=0.8", "range=0.8 spreads a single length, not prompt=5-9"),
+        ("closed:users=2,count=4,warmup=4", "4 warm-up requests of 4"),
         ("no-such-file.csv", "no-such-file.csv"),
     ],
 )

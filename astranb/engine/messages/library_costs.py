@@ -1,0 +1,206 @@
+"""Costs: what a library's software adds to the messages of its collectives on an infrastructure.
+
+A library chooses an algorithm and a protocol by the size, launches a kernel, and takes time for each hop and
+each byte besides the links (:func:`astranb.collectives.library_cost`). Here this becomes delays: before the
+first message (the launch and the library's base latency), of every message (the hop, and by how much its
+channels are slower than the links), and, where chunks follow one another through a tree, between chunks (its
+channels' bandwidth). Messages meet on links as ever: what waits there comes on top.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from astranb.collectives import LibraryCost, LibraryView, library_cost, library_view
+from astranb.core.errors import InputError
+from astranb.core.jit import Records
+from astranb.core.state import allocate
+from astranb.gpu import chosen_preset
+from astranb.net import message_routes, route_of
+from astranb.workload.astrasim2 import COLLECTIVE_NAMES, DimensionAlgorithm, InfraNetwork
+
+from . import tables as t
+
+__all__ = ["KNOWN_ERROR", "CollectiveCosts", "absent_of", "add_costs", "costs_text"]
+
+KNOWN_ERROR: Final = "15 % off on one box, 26 % on several"
+"""Of collectives with a library's cost, alone, to 1 GiB: the table of docs/fidelity.md."""
+
+_NAMES: Final = {number: name for name, number in COLLECTIVE_NAMES.items()}
+_PIECE_BYTES: Final = 1 << 17
+_MOST_PIECES: Final = 32
+
+
+class CollectiveCosts(NamedTuple):
+    """Costs of the collectives of a run.
+
+    Attributes
+    ----------
+    table : recarray of COST
+    everyone : bool
+        Whether collectives of all ranks are now those of a group behind the others.
+    """
+
+    table: Records
+    everyone: bool
+
+
+class _Way(NamedTuple):
+    """A message's way between two ranks, without others."""
+
+    latency_ns: float
+    rate_Bpns: float  # noqa: N815 - unit in the name
+
+
+@dataclass(frozen=True)
+class _Ranks:
+    """Ranks of a collective on an infrastructure."""
+
+    network: InfraNetwork
+    ranks: Sequence[int]
+    view: LibraryView
+
+    def way(self, place: int) -> _Way:
+        """Return the way from the rank in a place to the next one."""
+        npus, (source, target) = self.network.npus, self.ranks[place : place + 2]
+        routes = message_routes(self.network.fabric, [(source, target)], npus).routes
+        route = routes[route_of(routes, source * npus + target, 0)]
+        return _Way(float(route.latency_ns), float(route.rate_Bpns))
+
+
+def add_costs(
+    operations: Records, groups: Sequence[Sequence[int]], network: InfraNetwork, *, in_graph: bool = False
+) -> CollectiveCosts:
+    """Set which cost each collective of an infrastructure has; none where its library is not known.
+
+    Parameters
+    ----------
+    operations : recarray of OPERATION_ROW
+        ``cost`` is set, and ``group`` where a collective of all ranks has one.
+    groups : sequence of sequence of int
+        Ranks.
+    network : InfraNetwork
+    in_graph : bool
+        Whether a graph replays the collectives.
+    """
+    whole = (1 << len(network.npus_count)) - 1
+    some = (operations.kind == t.COLLECTIVE) & (operations.custom < 0)
+    some &= (operations.group >= 0) | (operations.involved & whole == whole)
+    try:
+        machine = library_view(network.infra)
+    except InputError:  # no GPUs whose library is known
+        return CollectiveCosts(allocate(1, t.COST), everyone=False)
+    keys = np.stack([operations.group[some], operations.collective[some], operations.bytes[some]])
+    kinds, kind_of = np.unique(keys, axis=1, return_inverse=True)
+    costs = np.full(kinds.shape[1], -1)
+    found: dict[tuple[LibraryView, int, int], int] = {}
+    rows: list[tuple[int, ...]] = []
+    for kind, (group, collective, size) in enumerate(kinds.T.tolist()):
+        ranks = groups[group] if group >= 0 else range(network.npus)
+        size_bytes = size * len(ranks) if collective in (t.ALL_GATHER, t.GATHER) else size
+        with suppress(InputError):  # no model of the library's choice for these ranks
+            view = _communicator(machine, network, ranks)
+            key = view, collective, size_bytes
+            if key not in found:
+                cost = library_cost(view, _NAMES[collective], size_bytes)
+                those = _Ranks(network, ranks, view)
+                rows.append(_row(those, cost, collective, size_bytes, in_graph=in_graph))
+                found[key] = len(rows) - 1
+            costs[kind] = found[key]
+    cost_of = costs[kind_of.reshape(-1)]
+    operations.cost[some] = cost_of
+    of_all = (cost_of >= 0) & (keys[0] < 0)
+    everyone = bool(of_all.any())
+    operations.group[np.flatnonzero(some)[of_all]] = len(groups)
+    table = allocate(max(len(rows), 1), t.COST)
+    for at, row in enumerate(rows):
+        table[at] = row
+    return CollectiveCosts(table, everyone)
+
+
+def costs_text(machine: t.MessageMachine) -> str:
+    """Describe what the collectives of an infrastructure cost; empty where none runs."""
+    o = machine.operations
+    cost = o.cost[(o.kind == t.COLLECTIVE) & (o.custom < 0)]
+    if not (machine.config[0].routed and len(cost)):
+        return ""
+    whole = f"what the GPUs' library takes (alone {KNOWN_ERROR}: docs/fidelity.md)"
+    bare = "of bare messages, without launches and protocols of a library"
+    if (cost >= 0).all():
+        return f"collectives take {whole}"
+    if (cost < 0).all():
+        return f"collectives take the time {bare}"
+    return f"{int((cost >= 0).sum()):,} of {len(cost):,} collectives take {whole}, the others the time {bare}"
+
+
+def absent_of(operations: Records) -> dict[str, str]:
+    """Return what a run of collectives on an infrastructure cannot know by messages, and why."""
+    cost = operations.cost[(operations.kind == t.COLLECTIVE) & (operations.custom < 0)]
+    if (cost < 0).all():
+        reason = "bare messages have no software: cost='library' adds what the GPUs' library takes"
+        return dict.fromkeys(("launch_ps", "protocol"), reason)
+    reason = "by messages, what a library takes is one delay: fidelity='cacheline' runs its thread blocks"
+    return {
+        "launch_ps": "a launch is part of a collective's delay (cost='graph': of a replay in a graph)",
+        "protocol": reason,
+        "sms": "collectives take nothing from computations: fidelity='cacheline' shares SMs and memory",
+    }
+
+
+def _communicator(machine: LibraryView, network: InfraNetwork, ranks: Sequence[int]) -> LibraryView:
+    """Return the library's view of some ranks of a machine."""
+    if len(ranks) < 2:
+        raise InputError("a rank by itself exchanges nothing", where="cost")
+    width = min(network.fabric.shape.among(ranks).per_node, len(ranks))
+    nics = -(-machine.nics * width // machine.per_node)
+    return replace(machine, ranks=len(ranks), per_node=width, nics=nics)
+
+
+def _row(
+    those: _Ranks, cost: LibraryCost, collective: int, size_bytes: int, *, in_graph: bool
+) -> tuple[int, ...]:
+    """Return the row of a cost: delays are such that, without other traffic, the library's time results."""
+    algorithm = DimensionAlgorithm.named(cost.algorithm, "cost")
+    count, width = len(those.ranks), those.view.per_node
+    rounds = 2 if collective == t.ALL_REDUCE else 1
+    chained = collective in (t.BROADCAST, t.REDUCE)
+    moved = size_bytes * (1 if chained else rounds * (count - 1) / count)  # by each rank
+    hops_us, parts = [cost.near_us, cost.far_us], [1.0, 1.0]
+    ways = [those.way(0) if width > 1 else None, those.way(width - 1) if width < count else None]
+    if those.network.fabric.shape.meshed and not chained and width > 1:
+        parts[0] = 1 / (width - 1)  # links of their own lead to each of the others
+    # Through its NIC goes what a rank sends to other nodes, or its ring's or tree's part of all data.
+    parts[1] = (count - width) / (count - 1) if algorithm.number == t.DIRECT else 1 / max(1, those.view.nics)
+    links_ns = [moved * part / way.rate_Bpns if way else 0.0 for way, part in zip(ways, parts, strict=True)]
+    all_ns = size_bytes / cost.bandwidth_GBps if cost.bandwidth_GBps else max(links_ns) / cost.link_share
+    hops_ns = [
+        max(0.0, 1e3 * us - way.latency_ns) if way else 0.0 for us, way in zip(hops_us, ways, strict=True)
+    ]
+    pieces, gap_ns = 1, 0.0
+    if algorithm.number == t.TREE or chained:
+        pieces = min(max(size_bytes // _PIECE_BYTES, 1), _MOST_PIECES)
+        gap_ns = all_ns / pieces
+        if chained:  # the cost model has one hop for all ranks in a row
+            hops_ns = [one / (count - 1) for one in hops_ns]
+    else:
+        steps = rounds * (count - 1 if algorithm.number == t.RING_STEPS else 1)
+        hops_ns = [
+            hop + max(0.0, all_ns - links) / steps for hop, links in zip(hops_ns, links_ns, strict=True)
+        ]
+    begin_ns = 1e3 * (cost.begin_us + _launch_us(those.view, cost, in_graph=in_graph))
+    return (algorithm.number, algorithm.window, pieces, *(round(one) for one in (begin_ns, gap_ns, *hops_ns)))
+
+
+def _launch_us(view: LibraryView, cost: LibraryCost, *, in_graph: bool) -> float:
+    """Return what a launch adds; RCCL's base latency counts one from the host."""
+    if view.amd:
+        return -cost.saved_us if in_graph else 0.0
+    given = chosen_preset(view.gpu)[0]
+    if given is None:
+        return 0.0
+    return (given.graph_ps if in_graph else given.launch_ps) / 1e6

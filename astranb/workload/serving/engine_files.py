@@ -1,0 +1,149 @@
+"""Serving engines as data: policy of the scheduler and time of the host, each number with its source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from astranb.hardware import (
+    Provenance,
+    check_ranges,
+    device_file,
+    device_names,
+    is_file_name,
+    number_field,
+    read_device_file,
+    text_field,
+)
+
+from .policy import ServingPolicy
+
+__all__ = ["ENGINES", "EngineHost", "EngineScheduler", "ServingEngine", "engine_named"]
+
+ENGINES: Final = device_names("engines")
+"""Names of the engines of this package."""
+
+_SWITCHES: Final = ("chunked_prefill", "mixed_batches", "reserve_output", "overlap")
+
+
+@dataclass(frozen=True)
+class EngineScheduler:
+    """Defaults of an engine's scheduler, as for :class:`ServingPolicy`; switches are 0 or 1.
+
+    Parameters
+    ----------
+    token_budgets : tuple of (bytes, tokens)
+        Tokens of an iteration, from which memory of a GPU on.
+    text : str
+        What the engine does, in a line.
+    """
+
+    token_budgets: tuple[tuple[float, float], ...] = number_field(0, 2**50, columns=2)
+    max_batch: int = number_field(1, 1 << 20)
+    block_size: int = number_field(1, 1 << 16)
+    chunked_prefill: int = number_field(0, 1)
+    mixed_batches: int = number_field(0, 1)
+    reserve_output: int = number_field(0, 1)
+    overlap: int = number_field(0, 1)
+    watermark: float = number_field(0, 0.5, whole=False)
+    memory_fraction: float = number_field(0.05, 1, whole=False)
+    graph_batch: int = number_field(0, 1 << 20)
+    text: str = text_field("")
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        check_ranges(self, "scheduler of an engine")
+
+
+@dataclass(frozen=True)
+class EngineHost:
+    """Times of an engine's host, as for :class:`ServingPolicy`."""
+
+    host_ns: int = number_field(0, 10**9)
+    hidden_ns: int = number_field(0, 10**9)
+    front_ns: int = number_field(0, 10**10)
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        check_ranges(self, "host of an engine")
+
+
+@dataclass(frozen=True)
+class ServingEngine:
+    """An engine as its file describes it.
+
+    Attributes
+    ----------
+    name : str
+    scheduler : EngineScheduler
+    host : EngineHost
+    sources : mapping of str to Provenance
+        Kind and source of each number, by its name.
+    """
+
+    name: str
+    scheduler: EngineScheduler
+    host: EngineHost
+    sources: Mapping[str, Provenance]
+
+    def policy(self, memory_bytes: int, **changes: Any) -> ServingPolicy:
+        """Return the engine's policy on GPUs with some memory.
+
+        Parameters
+        ----------
+        memory_bytes : int
+            Of a GPU: it decides the token budget.
+        **changes
+            Fields of the policy that are others than the engine's defaults.
+
+        Raises
+        ------
+        InputError
+            The values do not fit together.
+
+        Examples
+        --------
+        >>> vllm = engine_named("vllm").policy(80 << 30, max_batch=64)
+        >>> vllm.token_budget, vllm.max_batch, vllm.overlap, vllm.mixes
+        (8192, 64, True, True)
+        """
+        own = asdict(self.scheduler)
+        budgets = sorted(own.pop("token_budgets"))
+        own.pop("text")
+        fields = {name: bool(value) if name in _SWITCHES else value for name, value in own.items()}
+        fields["token_budget"] = int(max(tokens for least, tokens in budgets if least <= memory_bytes))
+        fields |= {name: round(value) for name, value in asdict(self.host).items()}
+        return ServingPolicy(**{**fields, "engine": self.name, **changes})
+
+
+def engine_named(name: str | Path) -> ServingEngine:
+    """Return an engine by its name, or read it from a file of JSON or YAML.
+
+    Raises
+    ------
+    InputError
+        The name is unknown (all known ones are listed), or the file is not an engine's.
+
+    Examples
+    --------
+    >>> ENGINES
+    ('sglang', 'trtllm', 'vllm')
+    >>> engine_named("sglang").scheduler.text
+    'SGLang: parts of prompts in iterations of their own, before decoding'
+    """
+    return _read(Path(name)) if is_file_name(name) else _shipped(str(name))
+
+
+@cache
+def _shipped(name: str) -> ServingEngine:
+    return _read(device_file("engines", name))
+
+
+def _read(path: Path) -> ServingEngine:
+    file = read_device_file(path, "engines", {"scheduler": EngineScheduler, "host": EngineHost}, {})
+    sources = {name: one for given in file.sections.values() for name, one in given.origins.items()}
+    scheduler, host = file.make("scheduler", EngineScheduler), file.make("host", EngineHost)
+    return ServingEngine(file.name, scheduler, host, sources)
