@@ -27,6 +27,7 @@ MESSAGE = "astranb: interrupted\n"
 
 _GRACE_S = 0.1  # the main thread unwinds in this time, where it can
 _FINISH_S = 20.0  # or, where it has results to tell, in this one
+_AGAIN_S = 0.05
 _grace_s = [_GRACE_S]
 _stopped: list[int] = []
 _ending = _thread.allocate_lock()
@@ -45,7 +46,8 @@ def stoppable(limit_s: float | None = None) -> Iterator[None]:
     """Stop a command at Ctrl-C, SIGTERM or a time limit, so that it can report what it has.
 
     Each raises KeyboardInterrupt in the main thread, and sets :func:`stop_code`, since what is interrupted
-    may replace the error. The next signal ends the process.
+    may replace the error. Where it is lost, because a callback of compiled code or a finalizer was
+    running, it is raised again. The next signal ends the process.
 
     Parameters
     ----------
@@ -61,16 +63,26 @@ def stoppable(limit_s: float | None = None) -> Iterator[None]:
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         numbers.append(signal.SIGINT)
     before = {number: signal.getsignal(number) for number in numbers}
+    report = sys.unraisablehook
 
     def restore() -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
+        sys.unraisablehook = report
         for number, handler in before.items():
             signal.signal(number, handler)
 
     def stop(number: int, _frame: Any) -> None:
         restore()
+        sys.unraisablehook = once_more
+        signal.signal(signal.SIGALRM, stop)
         _stopped.append(number)
         raise KeyboardInterrupt
+
+    def once_more(error: sys.UnraisableHookArgs) -> None:
+        if error.exc_type is KeyboardInterrupt:
+            signal.setitimer(signal.ITIMER_REAL, _AGAIN_S)
+        else:
+            report(error)
 
     _grace_s[0] = _FINISH_S
     _stopped.clear()
@@ -82,6 +94,9 @@ def stoppable(limit_s: float | None = None) -> Iterator[None]:
         yield
     finally:
         restore()
+        # An exec of a library that was interrupted has left a mark by which Python would end the process
+        # with the signal, however well all went after it; the next exec removes it.
+        exec("")  # noqa: S102
         _grace_s[0] = _GRACE_S
         _stopped.clear()
 
