@@ -399,7 +399,7 @@ _a3_ultra = partial(
 
 _a100 = partial(_hgx, nvlink="nvlink_3", nvswitches=6, switches=4)
 _p4 = partial(
-    _a100, cpu="Intel Xeon Platinum 8275CL", sockets="upi", nic="EFA", nics=4, host_pcie="Gen3", pcie="Gen3"
+    _a100, cpu="Intel Xeon Platinum 8275CL", sockets="upi", nic="EFAv1", nics=4, host_pcie="Gen3", pcie="Gen3"
 )
 _ndv4 = partial(
     _a100, cpu="AMD EPYC 7V12", sockets="infinity_fabric", nic="NVIDIA ConnectX-6", nics=8, cpus=4,
