@@ -88,7 +88,7 @@ _ALL = (
     Transformer(
         "minimax-m2", 62, 3072, 48, 1536, 200064, 8192,
         kv_heads=8, head_size=128, gated=True, norm="rms", experts=256, top_k=8, qk_norm=56 * 128,
-        source="config.json of MiniMaxAI/MiniMax-M2, as those of M2.1 and M2.5; without multi-token prediction",
+        source="config.json of MiniMaxAI/MiniMax-M2, as of M2.5; without multi-token prediction",
     ),
 )  # fmt: skip
 

@@ -145,7 +145,7 @@ def test_parameters_are_those_of_the_checkpoint(name: str, tmp_path: Path) -> No
 
 
 def test_active_parameters_are_as_published(tmp_path: Path) -> None:
-    """In billions, as the models' papers and pages say: gpt-oss without, the others with the embedding."""
+    """In billions, as the models' papers and pages say: gpt-oss and MiniMax without, the others with the embedding."""
     published = {
         "qwen3-30b-a3b": 3.3,
         "qwen3-235b-a22b": 22,
@@ -158,7 +158,8 @@ def test_active_parameters_are_as_published(tmp_path: Path) -> None:
         found = read_model(card(tmp_path, PUBLISHED[name]["card"])).active_parameters
         assert found / 1e9 == pytest.approx(billions, rel=0.08), name
     sparse = read_model(card(tmp_path, CARDS["minimax-m2"]))
-    assert (sparse.parameters / 1e9, sparse.active_parameters / 1e9) == pytest.approx((230, 10), rel=0.08)
+    assert sparse.parameters / 1e9 == pytest.approx(230, rel=0.01)
+    assert (sparse.active_parameters - sparse.embedding) / 1e9 == pytest.approx(10, rel=0.05)
     large = read_model(card(tmp_path, PUBLISHED["gpt-oss-120b"]["card"]))
     assert (large.active_parameters - large.embedding) / 1e9 == pytest.approx(5.1, abs=0.1)
 
