@@ -145,7 +145,7 @@ def test_parameters_are_those_of_the_checkpoint(name: str, tmp_path: Path) -> No
 
 
 def test_active_parameters_are_as_published(tmp_path: Path) -> None:
-    """In billions, as the models' papers and pages say: gpt-oss and MiniMax without, the others with the embedding."""
+    """In billions, as papers and pages say: of gpt-oss and MiniMax without the embedding."""
     published = {
         "qwen3-30b-a3b": 3.3,
         "qwen3-235b-a22b": 22,
