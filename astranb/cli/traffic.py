@@ -271,7 +271,7 @@ def _translate(args: argparse.Namespace) -> Report:
     named = _pairs(args.set or (), "is no option", where="--set", hint="write NAME=VALUE")
     options = {name.strip().replace("-", "_"): _value(value.strip()) for name, value in named}
     own = {name: f"--set {name}" for name in options}
-    name_passed(args, {**own, "target": "--to", "options": "--set"})
+    name_passed(args, {**own, "target": "--to", "options": "--set", "topology": "--infra"})
     suffix = TARGETS[args.to].suffix if args.to in TARGETS else ""
     path = Path(args.output or str(Path(args.file).with_suffix("")) + suffix)
     done = translate(_graph(args.file), args.to, path, topology=topology, **options)

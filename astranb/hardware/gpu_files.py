@@ -389,22 +389,26 @@ def write_preset(preset: Preset, path: str | Path) -> None:
 
 
 def suggested_gpu(text: str) -> str | None:
-    """Return the shipped GPU whose name a text has as a word, if any.
+    """Return the shipped GPU whose name a text has as a word, if any; of a variant all words of its name.
 
     Examples
     --------
     >>> suggested_gpu("8xh200"), suggested_gpu("gb200x"), suggested_gpu("mesh20")
     ('h200-sxm', 'gb200', None)
+    >>> suggested_gpu("ndv4_a100_40"), suggested_gpu("ndmv4_a100"), suggested_gpu("a100_400g")
+    ('a100-sxm-40', 'a100-sxm', 'a100-sxm')
     """
     # Longer names first: gb200 has b200 in it.
-    longest = sorted(_names(), key=lambda name: -len(_word(name)))
-    return next((name for name in longest if _is_word(name, text) and name in PRESETS), None)
+    longest = sorted(PRESETS, key=lambda name: -len("".join(_words(name))))
+    return next((name for name in longest if _has_words(name, text)), None)
 
 
-def _word(name: str) -> str:
-    return name.split("-", 1)[0]
+def _words(name: str) -> list[str]:
+    return [word for word in name.split("-") if word != "sxm"]
 
 
-def _is_word(name: str, text: str) -> bool:
+def _has_words(name: str, text: str) -> bool:
     """Return whether a text has a GPU's name: ``8xh200`` has h200, not h20; ``mesh20`` has neither."""
-    return re.search(rf"(?<![a-fh-wyz]){re.escape(_word(name))}(?!\d)", text) is not None
+    first, *more = (re.escape(word) for word in _words(name))
+    found = re.search(rf"(?<![a-fh-wyz]){first}(?!\d)", text)
+    return found is not None and all(re.search(rf"(?<![a-z0-9]){word}(?!\d)", text) for word in more)

@@ -157,6 +157,7 @@ _Near = tuple[tuple[re.Pattern[str], str], ...]
 _GPU_NVLINK: _Near = (
     (re.compile(r"gb[23]00|b[123]00|blackwell"), "nvlink5"),
     (re.compile(r"h800"), "nvlink4-h800"),
+    (re.compile(r"h[12]00[ _-]?nvl(?!\d)"), "nvlink4-bridge"),
     (re.compile(r"h[12]00|h20|gh200|hopper"), "nvlink4"),
     (re.compile(r"a800"), "nvlink3-a800"),
     (re.compile(r"a100|ampere"), "nvlink3"),

@@ -188,7 +188,7 @@ def _rack(chip: str, nic: str, trays: int = 18) -> Document:
     return _grace(f"{chip}_nvl72", text, trays, nic)
 
 
-def _hgx_h100(
+def _hgx(
     name: str,
     text: str,
     cpu: str,
@@ -198,23 +198,27 @@ def _hgx_h100(
     nics: int,
     host_pcie: str = "Gen5",
     gpu: str = "NVIDIA H100 SXM5",
+    nvlink: str = "nvlink_4",
+    nvswitches: int = 4,
+    pcie: str = "Gen5",
+    cpus: int = 2,
 ) -> Document:
-    """An HGX H100 or H200 board whose 8 GPUs and ``nics`` NICs are shared out over PCIe switches."""
+    """An HGX board whose 8 GPUs and ``nics`` NICs are shared out over PCIe switches, those over CPUs."""
     edges = [edge("cpu", "cpu", "cpu_fabric"), edge("xpu", "nvsw", "xpu_fabric")]
     for s in range(switches):
-        edges += [edge(f"pciesw[{s}]", f"cpu[{2 * s // switches}]", "host_pcie")]
+        edges += [edge(f"pciesw[{s}]", f"cpu[{cpus * s // switches}]", "host_pcie")]
         edges += [
             edge(f"pciesw[{s}]", f"{part}[{count * s // switches}:{count * (s + 1) // switches}]", "pcie")
             for part, count in (("xpu", 8), ("nic", nics))
         ]
     parts = [
-        component("cpu", 2, "cpu", cpu),
+        component("cpu", cpus, "cpu", cpu),
         component("xpu", 8, "xpu", gpu),
-        component("nvsw", 4, "switch", "NVIDIA NVSwitch"),
+        component("nvsw", nvswitches, "switch", "NVIDIA NVSwitch"),
         component("pciesw", switches, "switch", "PCI Express switch"),
         component("nic", nics, "nic", nic),
     ]
-    links = [*_dgx_links(sockets, "nvlink_4", "Gen5"), link("host_pcie", f"PCI Express {host_pcie} x16")]
+    links = [*_dgx_links(sockets, nvlink, pcie), link("host_pcie", f"PCI Express {host_pcie} x16")]
     return _device(name, text, parts, links, edges)
 
 
@@ -261,6 +265,20 @@ def _cards(name: str, gpu: str, pcie: str) -> Document:
     ]
     links = [link("cpu_fabric", "upi"), link("pcie", f"PCI Express {pcie} x16")]
     return _device(name, f"A server of 8 NVIDIA {gpu}", parts, links, edges)
+
+
+def _pair() -> Document:
+    """Two cards joined by NVLink bridges, behind a PCIe switch with a NIC for both."""
+    edges = [edge("pciesw", part, "pcie") for part in ("cpu", "xpu", "nic")]
+    parts = [
+        component("cpu", 1, "cpu", "Host CPU"),
+        component("xpu", 2, "xpu", "NVIDIA H100 NVL"),
+        component("pciesw", 1, "switch", "PCI Express switch"),
+        component("nic", 1, "nic", "400G NIC"),
+    ]
+    links = [link("nvlink_bridge", "NVLink 4, 12 links"), link("pcie", "PCI Express Gen5 x16")]
+    edges += [edge("xpu", "xpu", "nvlink_bridge")]
+    return _device("h100_nvl", "2 NVIDIA H100 NVL on NVLink bridges", parts, links, edges)
 
 
 def _xe9680() -> Document:
@@ -361,16 +379,14 @@ _dgx_b300 = partial(
 _h800 = partial(
     _dgx_h100, "dgx_h800", "NVIDIA HGX H800, with the host of a DGX", "NVIDIA H800 SXM5", "nvlink"
 )
-_p5 = partial(
-    _hgx_h100, "p5_h100", "AWS p5.48xlarge", "AMD EPYC 7R13", "infinity_fabric", "EFA", 8, 32, "Gen4"
-)
+_p5 = partial(_hgx, "p5_h100", "AWS p5.48xlarge", "AMD EPYC 7R13", "infinity_fabric", "EFA", 8, 32, "Gen4")
 _ndv5 = partial(
-    _hgx_h100, "ndv5_h100", "Azure ND H100 v5", "Intel Xeon Platinum 8480C", "upi", "NVIDIA ConnectX-7", 8, 8
+    _hgx, "ndv5_h100", "Azure ND H100 v5", "Intel Xeon Platinum 8480C", "upi", "NVIDIA ConnectX-7", 8, 8
 )
-_a3 = partial(_hgx_h100, cpu="Intel Xeon Platinum 8481C", sockets="upi", nic="Google virtual NIC")
+_a3 = partial(_hgx, cpu="Intel Xeon Platinum 8481C", sockets="upi", nic="Google virtual NIC")
 
 _a3_ultra = partial(
-    _hgx_h100,
+    _hgx,
     "a3_ultra_h200",
     "Google Cloud a3-ultragpu-8g",
     cpu="Intel Xeon Platinum 8581C",
@@ -380,6 +396,27 @@ _a3_ultra = partial(
     nics=8,
     gpu="NVIDIA H200 SXM5",
 )
+
+_a100 = partial(_hgx, nvlink="nvlink_3", nvswitches=6, switches=4)
+_p4 = partial(
+    _a100, cpu="Intel Xeon Platinum 8275CL", sockets="upi", nic="EFAv1", nics=4, host_pcie="Gen3", pcie="Gen3"
+)
+_ndv4 = partial(
+    _a100, cpu="AMD EPYC 7V12", sockets="infinity_fabric", nic="NVIDIA ConnectX-6", nics=8, cpus=4,
+    host_pcie="Gen4", pcie="Gen4",
+)  # fmt: skip
+_b200 = partial(_hgx, gpu="NVIDIA B200 SXM6", nvlink="nvlink_5", nvswitches=2, switches=8, nics=8)
+_p5en = partial(
+    _hgx, "p5en_h200", "AWS p5en.48xlarge", "Intel Xeon Platinum 8488C", "upi", "EFAv3", 8, 16,
+    gpu="NVIDIA H200 SXM5",
+)  # fmt: skip
+_p6 = partial(
+    _b200, "p6_b200", "AWS p6-b200.48xlarge", cpu="Intel Xeon Platinum 8559C", sockets="upi", nic="EFAv4"
+)
+_a4 = partial(
+    _b200, "a4_b200", "Google Cloud a4-highgpu-8g", cpu="Intel Xeon Platinum 8581C", sockets="upi",
+    nic="NVIDIA ConnectX-7",
+)  # fmt: skip
 
 _BUILD: dict[str, Callable[..., Document]] = {
     "dgx-1": _dgx_1,
@@ -394,11 +431,19 @@ _BUILD: dict[str, Callable[..., Document]] = {
     "gb200-nvl72": partial(_rack, "gb200", "cx7"),
     "dgx-gb300": partial(_tray, "gb300", "cx8"),
     "gb300-nvl72": partial(_rack, "gb300", "cx8"),
+    "h100-nvl": _pair,
+    "p4d": partial(_p4, "p4d_a100_40", "AWS p4d.24xlarge", gpu="NVIDIA A100 SXM4 40 GB"),
+    "p4de": partial(_p4, "p4de_a100", "AWS p4de.24xlarge", gpu="NVIDIA A100 SXM4"),
     "p5": _p5,
+    "p5en": _p5en,
+    "p6-b200": _p6,
+    "ndv4": partial(_ndv4, "ndv4_a100_40", "Azure ND A100 v4", gpu="NVIDIA A100 SXM4 40 GB"),
+    "ndmv4": partial(_ndv4, "ndmv4_a100", "Azure NDm A100 v4", gpu="NVIDIA A100 SXM4"),
     "ndv5": _ndv5,
     "a3-mega": partial(_a3, "a3_mega_h100", "Google Cloud a3-megagpu-8g", switches=8, nics=8),
     "a3-high": partial(_a3, "a3_high_h100", "Google Cloud a3-highgpu-8g", switches=4, nics=4),
     "a3-ultra": _a3_ultra,
+    "a4": _a4,
     **{gpu.lower(): partial(_instinct, gpu) for gpu in ("MI300X", "MI325X", "MI350X", "MI355X")},
     "l40s": partial(_cards, "l40s", "L40S", "Gen4"),
     "rtxpro6000": partial(_cards, "rtxpro6000", "RTX PRO 6000 Blackwell Server Edition", "Gen5"),
@@ -466,6 +511,22 @@ NOTES: dict[str, tuple[str, ...]] = {
         "PCIe: a GPU and a NIC behind each bridge (Azure/azhpc-images @6db46df, topology/ndv5-topo.xml)",
         "8 NDR InfiniBand of 400 Gbps (Microsoft Azure documentation, ND H100 v5)",
     ),
+    "h100-nvl": ("assumed: both cards and a NIC behind one PCIe switch",),
+    "p4d": (
+        "PCIe 3, 2 GPUs and a NIC behind each switch: aws/aws-ofi-nccl @2daf7d30, topology/p4d-24xl-topo.xml",
+        "of SRD and the plug-in a latency is modelled",
+    ),
+    "p4de": (
+        "PCIe 3, 2 GPUs and a NIC behind each switch: aws/aws-ofi-nccl @2daf7d30, p4de-24xl-topo.xml",
+        "of SRD and the plug-in a latency is modelled",
+    ),
+    "p5en": ("assumed: a GPU and 2 NICs behind each PCIe switch, as in p5 with 4",),
+    "p6-b200": ("assumed: a GPU and a NIC behind each PCIe switch, as in p5 with 4",),
+    "ndv4": (
+        "PCIe: 2 GPUs and 2 NICs behind each of 4 bridges (Azure/azhpc-images @8e9d055f, ndv4-topo.xml)",
+    ),
+    "ndmv4": ("as ndv4, with GPUs of 80 GB",),
+    "a4": ("assumed: a GPU and a NIC behind each PCIe switch",),
     "a3-mega": (
         "8 of 9 NICs of 200 Gbps are for GPUs (Google Cloud documentation, GPU network bandwidth)",
         "assumed: a GPU and a NIC behind each PCIe switch",

@@ -190,7 +190,10 @@ def workload(
             raise InputError("a list among the operations is empty", where="workload", hint=hint)
         for one in step if isinstance(step, list | tuple) else [step]:
             if not isinstance(one, Compute | Collective):
-                hint = f"write ranks={one}" if number and isinstance(one, int) else hint
+                if isinstance(one, str) and not one[:1].isdigit():  # the name of a model, not a time
+                    hint = f"of a model: anb.models.workload({one[:40]!r}, anb.models.Parallelism(data=2))"
+                elif number and isinstance(one, int):
+                    hint = f"write ranks={one}"
                 raise InputError(f"{one!r:.60} is not an operation", where="workload", hint=hint)
     if ranks is not None and (isinstance(ranks, bool) or not isinstance(ranks, int) or ranks < 1):
         raise InputError(f"ranks must be a whole number of at least 1, got {ranks!r}", where="workload")

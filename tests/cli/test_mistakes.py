@@ -165,6 +165,7 @@ MISTAKES = {
     "chakra scale step -o x --traced dp=2,xp=4 --dp 4": "--traced: no degree 'xp=4'; write dp=2,tp=4,pp=2",
     "traffic translate job.goal --to gaol": "--to: unknown target 'gaol'; did you mean 'goal'?",
     "traffic translate job.goal --to goal --set unit=1": "--set: goal has no option 'unit'; did you mean",
+    "traffic translate job.goal --to goal --infra dgx-h100": "--infra: goal files have no network; leave",
     "traffic translate job.goal --to goal --set unit": "--set: 'unit' is no option; write NAME=VALUE",
     "traffic translate job.goal --to pcap --set mtu=many": "--set mtu: cannot read size 'many'; write for",
     "traffic record model gpt3-125m -o x.parquet --use al_reduce=ring": "--use: no collective 'al_reduce'",

@@ -29,6 +29,10 @@ def test_every_number_has_a_source(name):
     [
         ("single-tier", "ethernet"),
         ("single-tier:server=ndv5", "infiniband"),
+        ("single-tier:server=ndv4", "infiniband"),
+        ("single-tier:server=p4de", "efa-v1"),
+        ("single-tier:server=p6-b200", "efa-v3"),
+        ("single-tier:server=a4", "gib"),
         ("rails:network=infiniband", "infiniband"),
         ("rails:server=p5", "efa"),
         ("clos:server=a3-mega", "tcpxo"),

@@ -21,7 +21,8 @@ from astranb.net.message_routing import message_routes
 GIGABITS = {
     "dgx-h100": 400, "dgx-b200": 400, "ndv5": 400, "mi300x": 400, "dgx-gb200": 400,
     "server": 8 * 31.5,  # PCIe 4 x16 is slower than its NIC
-    "dgx-a100": 200, "a3-mega": 200, "a3-high": 200, "p5": 4 * 100, "dgx-1": 100, "dgx-2": 100,
+    "dgx-a100": 200, "a3-mega": 200, "a3-high": 200, "p5": 4 * 100, "p5en": 2 * 200,
+    "p4d": 100, "ndv4": 200, "h100-nvl": 400, "dgx-1": 100, "dgx-2": 100,
 }  # fmt: skip
 FABRICS = ("single-tier:servers=2", "rails:servers=2", "clos:servers=2", "fat-tree:servers=2")
 PCIE_NS, NIC_NS, CABLE_NS, SWITCH_NS = 250, 300, 150, 500

@@ -196,6 +196,12 @@ def test_layers_are_stepped_and_what_is_waited_for_is_seen(host: Host) -> None:
     screenshot(host, "layers-chunks")
 
 
+COMPUTES = """canvas => {
+    const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height)
+    return new Uint32Array(data.buffer).some(pixel => (pixel & 0xffffff) === 0xb27200)  // #0072b2
+}"""
+
+
 def test_messages_move_on_the_topology_and_lead_to_their_operations(host: Host) -> None:
     bench = host.show(MAKE, SHOW, width=1280, height=1000)
     host.set_theme("light")
@@ -205,6 +211,8 @@ def test_messages_move_on_the_topology_and_lead_to_their_operations(host: Host) 
     expect(topology.locator(".anb-legend")).to_contain_text("all_reduce")
     host.change("sim.goto('44 us').why")
     expect(topology.locator(".anb-note").first).to_contain_text("messages in flight")
+    strip = bench.locator(".anb-overview")
+    until(host, lambda: strip.evaluate(COMPUTES), "all time has the colour of computations")
 
     # Between two events messages are where their recorded times put them; going back takes them away.
     host.change("workbench.scrub('40.9 us')")

@@ -183,6 +183,17 @@ def test_many_spans_come_as_density(monkeypatch):
         assert busy[4] == 0  # no rank has started late
 
 
+def test_the_overview_divides_all_time_among_activities():
+    sim, page = _opened()
+    sim.run()
+    meta, buffers = page.ask("spans", **{"from": 0, "to": sim.now_ps, "columns": 40, "folds": [0, 5]})
+    shares = unpack("spans", buffers)["fold_shares"].reshape(len(meta["present"]), 2, 40) / 255
+    sums = activity_of(sim.engine).sums(6)[[0, 5]] / sim.now_ps
+    for at, state in enumerate(meta["present"]):
+        assert shares[at].mean(axis=1) == pytest.approx(sums[:, state], abs=0.01)
+    assert shares.sum(axis=0).max() <= 1.01
+
+
 @pytest.mark.parametrize(
     "question, options, message",
     [

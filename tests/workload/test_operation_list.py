@@ -72,6 +72,7 @@ def test_operations_are_a_list_or_stand_one_by_one():
             "follows the list of operations; write all in one list",
         ),
         (([3],), "3 is not an operation; write \\[anb.compute"),
+        (("llama3-8b",), r"'llama3-8b' is not an operation; of a model: anb\.models\.workload"),
         (("5 us",), "'5 us' is not an operation; write \\[anb.compute"),
         ((anb.compute("5 us"), []), "a list among the operations is empty"),
     ],

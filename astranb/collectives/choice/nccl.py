@@ -143,8 +143,8 @@ class _SearchedMachine(NamedTuple):
 
 
 def _machine(view: LibraryView) -> _SearchedMachine:
-    if not view.switched:
-        what = "no model of NCCL's choice where NVLinks join GPUs without a switch"
+    if not view.switched and view.per_node > 2:  # two GPUs are each other's only peer either way
+        what = f"no model of NCCL's choice where NVLinks join {view.per_node} GPUs without a switch"
         raise InputError(what, where="library", hint="give an algorithm")
     if view.nodes > 1 and not view.nics:
         what = f"no model of NCCL's choice for {view.nodes} nodes without NICs between them"

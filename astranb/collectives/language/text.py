@@ -115,8 +115,8 @@ def compiled(
         raise InputError(f"{chosen.name} is no longer a function")
 
     @functools.wraps(write)
-    def algorithm(p: Program, **values: Any) -> None:
-        write(p, **values)
+    def algorithm(p: Program, **values: Any) -> Any:
+        return write(p, **values)
 
     algorithm.__name__ = name
     return algorithm, chosen.lineno

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from inspect import isgenerator
 from pathlib import Path
 from typing import Any, ClassVar, Final, TypeAlias
 
@@ -548,11 +549,14 @@ class Collective:
             program.channel = channel
             try:
                 with ALGORITHMS.running((name, str(self.algorithm))):
-                    write(program)
+                    written = write(program)
             except Exception as error:  # whatever a user's algorithm raises
                 if isinstance(error, AstranbError) and type(error) is not InputError:
                     raise
                 raise failure(error, f"algorithm {self.title}") from error
+            if isgenerator(written):
+                what = "a generator, of which nothing is executed"
+                raise InputError(what, where=f"algorithm {self.title}", hint="leave out its yield")
         program.finish()
         if layout is not None:
             program.share_memory(layout)

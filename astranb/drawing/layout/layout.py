@@ -292,7 +292,10 @@ class _Picture:
             return Box(first, name, name, "instance", x, y, wide, tall, *units.ranks[unit], count)
         kind = NodeKind(int(graph.nodes.kind[item])).name.lower()
         rank = self.rank.get(item, -1)
-        label = f"GPU{rank}" if rank >= 0 else ".".join(name.split(".")[-2:])
+        unit = units.of[item]
+        # A switch of which one port represents all is called as the switch.
+        called = units.names[unit] if units.sizes[unit] == 1 else ".".join(name.split(".")[-2:])
+        label = f"GPU{rank}" if rank >= 0 else called
         tall = factor * _height(wide / factor, gpus=rank >= 0)
         return Box(item, name, label, kind, x, y, wide, tall, rank, rank)
 

@@ -126,10 +126,9 @@ class LinkGraph:
         return self.instances[int(self.instance[int(node)])]
 
     def label(self, node: int) -> str:
-        """Return the text on a node: of a switch of a dimension its number among these."""
-        name = self.names[node]
-        if not name.startswith("switch of dim"):
-            return ".".join(name.split(".")[-2:])
+        """Return the text on a switch of a dimension, its number among these; empty for other nodes."""
+        if not self.names[node].startswith("switch of dim"):
+            return ""
         return f"switch {node - next(k for k, path in enumerate(self.paths) if path == self.paths[node])}"
 
     @property

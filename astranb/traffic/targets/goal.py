@@ -15,7 +15,6 @@ from astranb.core.document import contents
 from astranb.core.errors import InputError, near
 from astranb.core.files import whole_file
 from astranb.core.text_lines import text_lines
-from astranb.infragraph import Infra
 from astranb.traffic.graph import NODE, MessageGraph, matched
 from astranb.traffic.order import node_name, overlapping
 from astranb.workload.astrasim2 import COMPUTE, RECV, SEND
@@ -49,21 +48,18 @@ def write_goal(
     graph: MessageGraph,
     path: str | Path,
     *,
-    topology: Infra | None = None,  # noqa: ARG001 - all targets take it
     time_unit: str = "ns",
 ) -> Translation:
     """Write a schedule in GOAL's text form: ``txt2bin`` of LogGOPSim reads it.
 
     Nodes become operations one to one, with ``requires`` for each dependency. All operations use ``cpu 0``
     and ``nic 0``: LogGOPSim starts an operation when its own CPU is free, and does not wait for what it
-    requires on another one.
+    requires on another one. The network is LogGOPSim's, by its parameters L, o, g and G.
 
     Parameters
     ----------
     graph : MessageGraph
     path : str or Path
-    topology : Infra, optional
-        Not used: LogGOPSim's network is its parameters L, o, g and G.
     time_unit : str
         Of computations, and so of these parameters: ``ns`` or ``ps``.
 

@@ -31,7 +31,7 @@ class TrafficTarget:
     suffix : str
         Of the file, as ``.goal``.
     write : callable
-        Takes the graph, the path, ``topology=`` and options of its own.
+        Takes the graph, the path, options of its own and, where a topology matters, ``topology=``.
     """
 
     name: str
@@ -79,7 +79,7 @@ def translate(
     path : str or Path
         The file; further files of a target lie beside it.
     topology : Infra, optional
-        The machine, for targets that write a topology or check that the ranks fit.
+        The machine, for targets that write a topology or check that the ranks fit; others refuse it.
     **options
         Of the target.
 
@@ -92,10 +92,16 @@ def translate(
         raise InputError(f"unknown target {target!r}", where="target", hint=near(target, TARGETS))
     write = TARGETS[target].write
     taken = signature(write).parameters.values()
-    known = [one.name for one in taken if one.kind is one.KEYWORD_ONLY and one.name != "topology"]
+    any_name = any(one.kind is one.VAR_KEYWORD for one in taken)
+    named = [one.name for one in taken if one.kind is one.KEYWORD_ONLY]
+    known = [name for name in named if name != "topology"]
     for name in options:
-        if name not in known and not any(one.kind is one.VAR_KEYWORD for one in taken):
+        if name not in known and not any_name:
             hint = near(name, known) if known else "it has none"
             raise InputError(f"{target} has no option {name[:40]!r}", where="options", hint=hint)
+    if topology is not None:
+        if "topology" not in named and not any_name:
+            raise InputError(f"{target} files have no network", where="topology", hint="leave it out")
+        options["topology"] = topology
     with TARGETS.running(target):
-        return write(graph, Path(path), topology=topology, **options)
+        return write(graph, Path(path), **options)

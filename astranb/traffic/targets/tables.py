@@ -14,7 +14,6 @@ from astranb.core.extras import needs_extra
 from astranb.core.files import whole_files
 from astranb.core.number_files import column_table, parquet_table
 from astranb.core.text_lines import text_lines
-from astranb.infragraph import Infra
 from astranb.traffic.graph import NODE, Label, MessageGraph
 from astranb.workload.astrasim2 import COMPUTE, RECV, SEND
 
@@ -161,12 +160,7 @@ def _quoted(text: str) -> str:
     return '"' + text.replace('"', '""') + '"' if set(text) & set('",\r\n') else text
 
 
-def write_csv(
-    graph: MessageGraph,
-    path: str | Path,
-    *,
-    topology: Infra | None = None,  # noqa: ARG001 - all targets take it
-) -> Translation:
+def write_csv(graph: MessageGraph, path: str | Path) -> Translation:
     """Write tables as CSV, in UTF-8 with a line of names: ``job.messages.csv`` and so on for ``job.csv``.
 
     Parameters
@@ -174,8 +168,6 @@ def write_csv(
     graph : MessageGraph
     path : str or Path
         Names the files; itself it is not written.
-    topology : Infra, optional
-        Not used.
 
     Raises
     ------
@@ -196,12 +188,7 @@ def write_csv(
     return Translation(tuple(places.values()), graph.messages, _not_expressed(graph, with_assumptions=False))
 
 
-def write_parquet(
-    graph: MessageGraph,
-    path: str | Path,
-    *,
-    topology: Infra | None = None,  # noqa: ARG001 - all targets take it
-) -> Translation:
+def write_parquet(graph: MessageGraph, path: str | Path) -> Translation:
     """Write tables as Parquet: ``job.messages.parquet`` and so on for ``job.parquet``.
 
     The messages' table has title and assumptions in its metadata (``astranb``, as JSON).
@@ -211,8 +198,6 @@ def write_parquet(
     graph : MessageGraph
     path : str or Path
         Names the files; itself it is not written.
-    topology : Infra, optional
-        Not used.
 
     Raises
     ------

@@ -133,7 +133,7 @@ class OperationFeed(Feed):
         for b in layout.boxes:
             one = b.count == 1
             paths = {"path": graph.paths[b.node]} if one and graph.paths[b.node] != b.name else {}
-            label = f"rank {b.rank}" if one and b.rank >= 0 else graph.label(b.node) if one else b.label
+            label = f"rank {b.rank}" if one and b.rank >= 0 else (one and graph.label(b.node)) or b.label
             boxes.append(
                 {
                     "name": b.name, "label": label, "kind": "NPU" if one and b.rank >= 0 else b.kind,

@@ -4,12 +4,12 @@
 import { createAsker } from "./asker.js";
 import { paintDensity } from "./density.js";
 import { GUTTER } from "./navigation.js";
-import { TRACK_COLOURS, fit, make } from "./theme.js";
+import { ACTIVITY_COLOURS, TRACK_COLOURS, fit, make } from "./theme.js";
 
 /** @import { Store, Theme } from "./types" */
 
 const HEIGHT = 18;
-const MOST_ROWS = 6; // GPUs in it, evenly chosen
+const MOST_ROWS = 6; // GPUs or ranks in it, evenly chosen
 const EDGE = 5; // px on either side that take hold of an edge
 const COLUMN_PX = 3;
 
@@ -67,16 +67,19 @@ export function createOverview(store, theme) {
   canvas.addEventListener("dblclick", () => store.show(0, Infinity));
 
   function want() {
-    if (store.engine === "operations" || !store.timeline || store.playing) return;
-    const gpus = store.scene.gpus.length;
+    const { timeline, state } = store;
+    const ofOperations = store.engine === "operations";
+    const number = ofOperations ? state?.events : timeline?.number;
+    if (number === undefined || store.playing) return;
+    const gpus = ofOperations ? (store.scene.ranks ?? 0) : store.scene.gpus.length;
     const folds = Array.from({ length: Math.min(MOST_ROWS, gpus) }, (_, k) => Math.floor((k * gpus) / Math.min(MOST_ROWS, gpus)));
     const columns = Math.max(1, Math.round((width - GUTTER) / COLUMN_PX));
-    asker.want({ kind: "sms", folds, tracks: [], from: 0, to: Math.ceil(whole()), columns }, `${store.timeline.number} ${columns}`);
+    asker.want({ kind: ofOperations ? "activities" : "sms", folds, tracks: [], from: 0, to: Math.ceil(whole()), columns }, `${number} ${columns}`);
     const { reply } = asker;
     const source = `${reply?.id} ${theme.version}`;
     if (!reply || source === pictured) return;
     pictured = source;
-    picture = paintDensity(reply.arrays.fold_shares, reply.present, folds.length, reply.columns, HEIGHT / MOST_ROWS, TRACK_COLOURS);
+    picture = paintDensity(reply.arrays.fold_shares, reply.present, folds.length, reply.columns, Math.floor(HEIGHT / folds.length), ofOperations ? ACTIVITY_COLOURS : TRACK_COLOURS);
   }
   return {
     element: canvas,

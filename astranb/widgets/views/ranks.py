@@ -15,7 +15,17 @@ from astranb.widgets.feed import Message, OperationFeed, View, pack
 
 from .timeline import span_of, window_of
 
-__all__ = ["KINDS", "VIEW", "doing_of", "every_track", "index_of", "operation_span", "sums_of", "tracks"]
+__all__ = [
+    "KINDS",
+    "VIEW",
+    "doing_of",
+    "every_track",
+    "index_of",
+    "operation_span",
+    "overview",
+    "sums_of",
+    "tracks",
+]
 
 KINDS = ("operations", "chunks")
 _MOST_SPANS = 6_000
@@ -254,6 +264,30 @@ def doing(feed: OperationFeed, options: dict[str, Any]) -> Message:
     )
 
 
+def overview(feed: OperationFeed, options: dict[str, Any]) -> Message:
+    """Answer with how much of each column of time some ranks (``folds``) spend on each activity.
+
+    Options and answer are as of :func:`astranb.widgets.views.timeline.spans`, of one row for each rank.
+    """
+    start_ps, end_ps, edges = window_of(options)
+    ranks = [int(rank) for rank in options.get("folds", ())]
+    found = doing_of(feed, ranks)
+    present = np.unique(found.state).tolist()
+    shares = [
+        _busy(found.start_ps[mine], found.end_ps[mine], edges)
+        for state in present
+        for rank in ranks
+        for mine in [(found.state == state) & (found.rank == rank)]
+    ]
+    about = {
+        "from": start_ps, "to": end_ps, "columns": len(edges) - 1, "kind": "activities",
+        "now_ps": feed.sim.now_ps, "drawn": "density", "count": 0, "folded": len(found.rank),
+        "present": present,
+    }  # fmt: skip
+    every = np.array(shares, np.uint8).reshape(len(present), len(ranks), len(edges) - 1)
+    return about, pack("spans", fold_shares=every)
+
+
 def operation_span(feed: OperationFeed, options: dict[str, Any]) -> Message:
     """Describe an operation, or a phase of a chunk: ``path``, ``start``, ``end``, ``time`` (ps)."""
     path, start_ps, end_ps, time_ps = (options[name] for name in ("path", "start", "end", "time"))
@@ -278,4 +312,6 @@ def _busy(start: np.ndarray, end: np.ndarray, edges: np.ndarray) -> np.ndarray:
     return np.asarray(np.minimum(255, np.round(255 * taken / np.diff(edges))).astype("u1"))
 
 
-VIEW = View(OperationFeed, {"doing": doing, "tracks": tracks, "operation_span": operation_span})
+VIEW = View(
+    OperationFeed, {"doing": doing, "spans": overview, "tracks": tracks, "operation_span": operation_span}
+)

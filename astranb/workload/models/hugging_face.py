@@ -64,12 +64,15 @@ _TRAITS: Final[dict[str, dict[str, Any]]] = {
 """By ``model_type``: what its layers have besides what Llama's have."""
 _QK_NORMS: Final = ("gemma3_text", "qwen3", "qwen3_moe")
 """Kinds with a norm of each head's queries and keys; others may say it (``use_qk_norm``)."""
+_WHOLE_QK_NORMS: Final = ("minimax_m2", "olmo2")
+"""Kinds whose norms of queries and keys are over all heads."""
 _OUTPUT_WITHOUT: Final = ("qwen2", "qwen2_moe", "glm", "glm4", "glm4_moe")
 """Kinds whose ``attention_bias`` is one of queries, keys and values, and none of the output."""
 _EXPERT_IS_MLP: Final = ("llama4_text",)
 """Kinds whose ``intermediate_size`` is that of an expert, where dense layers have another one."""
 _PLAIN: Final = (
-    "llama", "mistral", "mixtral", "phi3", "deepseek_v2", "deepseek_v3", "kimi_k2", "glm4_moe", "olmo2",
+    "llama", "mistral", "mixtral", "phi3", "deepseek_v2", "deepseek_v3", "kimi_k2", "glm4_moe", "minimax_m2",
+    "olmo2",
 )  # fmt: skip
 _KNOWN: Final = (*_PLAIN, "qwen3", "qwen3_moe", *_DEFAULTS, *_TRAITS)
 _TEXT_OF: Final = {"gemma3": "gemma3_text", "llama4": "llama4_text", "mistral3": "mistral"}
@@ -209,8 +212,9 @@ class _Card:
         normed = self.kind in _QK_NORMS or (self.kind != "llama4_text" and self.says("use_qk_norm"))
         if normed:  # Llama 4's norms of queries and keys have no parameters
             found["qk_norm"] = 2 * (found.get("head_size") or sizes["hidden"] // max(1, heads))
-        if self.kind == "olmo2":  # over all heads; its two norms of a layer come behind
-            found["qk_norm"] = (heads + found["kv_heads"]) * (sizes["hidden"] // max(1, heads))
+        if self.kind in _WHOLE_QK_NORMS:
+            size = found.get("head_size") or sizes["hidden"] // max(1, heads)
+            found["qk_norm"] = (heads + found["kv_heads"]) * size
         return found
 
     def _experts(self, sizes: Mapping[str, Any]) -> dict[str, Any]:

@@ -26,6 +26,7 @@ _MEGATRON = (
 )
 _LLAMA2 = "Touvron et al. 2023, arXiv 2307.09288; config.json of meta-llama/Llama-2-*-hf"
 _LLAMA3 = "Llama team 2024, arXiv 2407.21783, table 3; config.json of meta-llama/Llama-3*"
+_GPT_OSS = "OpenAI 2025, arXiv 2508.10925, section 2; config.json of openai/gpt-oss-*"
 
 
 def _gpt3(size: str, layers: int, hidden: int, heads: int, note: str = "") -> Transformer:
@@ -41,6 +42,15 @@ def _llama(
     return Transformer(
         name, layers, hidden, heads, ffn, vocab, seq, kv_heads=kv, gated=True, norm="rms", source=source
     )
+
+
+def _gpt_oss(size: str, layers: int, experts: int) -> Transformer:
+    return Transformer(
+        f"gpt-oss-{size}", layers, 2880, 64, 2880, 201088, 8192,
+        kv_heads=8, head_size=64, gated=True, norm="rms", experts=experts, top_k=4, qkv_biases=True,
+        output_bias=True, expert_biases=True, sinks=True, window=128, full_every=2, weights="mxfp4",
+        source=_GPT_OSS,
+    )  # fmt: skip
 
 
 _ALL = (
@@ -72,6 +82,13 @@ _ALL = (
         head_size=128, gated=True, norm="rms", experts=256, top_k=8, shared_experts=1, expert_ffn=2048,
         dense_layers=3, q_rank=1536, kv_rank=512, rope_size=64, v_size=128,
         source="DeepSeek-AI 2024, arXiv 2412.19437, section 4.2; without multi-token prediction",
+    ),
+    _gpt_oss("20b", 24, 32),
+    _gpt_oss("120b", 36, 128),
+    Transformer(
+        "minimax-m2", 62, 3072, 48, 1536, 200064, 8192,
+        kv_heads=8, head_size=128, gated=True, norm="rms", experts=256, top_k=8, qk_norm=56 * 128,
+        source="config.json of MiniMaxAI/MiniMax-M2, as of M2.5; without multi-token prediction",
     ),
 )  # fmt: skip
 

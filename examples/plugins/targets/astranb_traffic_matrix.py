@@ -5,7 +5,7 @@ import numpy as np
 from astranb.experimental import TrafficTarget, Translation
 
 
-def write(graph, path, *, topology=None):
+def write(graph, path):
     sends = graph.nodes[graph.sends]
     matrix = np.zeros((graph.ranks, graph.ranks), np.int64)
     np.add.at(matrix, (sends["rank"], sends["peer"]), sends["bytes"])

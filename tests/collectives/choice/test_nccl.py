@@ -161,6 +161,15 @@ def test_a_mesh_of_nvlinks_has_no_model():
         choose_nccl(LibraryView(8, 8, "v100", 70, links=6, switched=False), "all_reduce", MiB)
 
 
+def test_two_gpus_need_no_switch():
+    """By hand: 12 links of 20.6 GB/s are 247.2: 4 channels of 60, each split in two; no NVLS."""
+    view = library_view(resolve("h100-nvl"))
+    assert (view.links, view.switched, view.per_node) == (12, False, 2)
+    graphs = channel_graphs(view)
+    assert (graphs.ring.channels, graphs.ring.intra_GBps, graphs.nvls.channels) == (8, 30.0, 0)
+    assert {one.algorithm for one in nccl_candidates(view, "all_reduce", MiB)} == {"Ring", "Tree"}
+
+
 @pytest.mark.parametrize("infra,pcie", [("l40s", 22.0), ("rtxpro6000", 22.0)])
 def test_cards_have_rings_over_pcie(infra, pcie):
     """By hand: 22 GB/s between sockets, a ring of 20; 6.6 us and 14 hops of 1 us by LL, no LL128, no NVLS."""

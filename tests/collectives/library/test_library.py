@@ -136,6 +136,15 @@ def test_logarithmic_steps_beat_the_ring_when_small():
     assert time_ps("tree", 2048) < time_ps("ring", 2048)
 
 
+def test_an_algorithm_with_a_yield_is_refused():
+    def lazy(p):
+        for me in p.everyone:
+            yield me.block()
+
+    with pytest.raises(InputError, match=r"algorithm all_reduce/lazy: a generator.*leave out its yield"):
+        Collective.of("all_reduce", "1 KiB", lazy).program(2)
+
+
 def test_an_algorithm_says_how_many_ranks_it_needs():
     with pytest.raises(InputError, match="needs at least 2 ranks"):
         anb.Simulation("switch:gpus=1", anb.collectives.all_reduce("1 KiB"))

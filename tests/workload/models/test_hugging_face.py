@@ -47,7 +47,15 @@ CARDS: dict[str, dict[str, Any]] = {
         "qk_rope_head_dim": 64, "qk_nope_head_dim": 128, "v_head_dim": 128, "vocab_size": 129280,
         "max_position_embeddings": 163840, "tie_word_embeddings": False,
     },
+    "minimax-m2": {
+        "model_type": "minimax_m2", "hidden_size": 3072, "num_hidden_layers": 62, "num_attention_heads": 48,
+        "num_key_value_heads": 8, "head_dim": 128, "intermediate_size": 1536, "num_local_experts": 256,
+        "num_experts_per_tok": 8, "vocab_size": 200064, "max_position_embeddings": 196608,
+        "use_qk_norm": True, "tie_word_embeddings": False,
+    },
 }  # fmt: skip
+PUBLISHED: dict[str, dict[str, Any]] = json.loads((DATA / "model_cards.json").read_text())["models"]
+CARDS |= {name: PUBLISHED[name]["card"] for name in ("gpt-oss-20b", "gpt-oss-120b")}
 
 
 def card(folder: Path, contents: dict[str, Any], file: str = "config.json") -> Path:
@@ -124,9 +132,6 @@ def test_a_size_that_is_missing_is_named(key: str, nested: bool, tmp_path: Path)
         read_model(card(tmp_path, given))
 
 
-PUBLISHED: dict[str, dict[str, Any]] = json.loads((DATA / "model_cards.json").read_text())["models"]
-
-
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_parameters_are_those_of_the_checkpoint(name: str, tmp_path: Path) -> None:
     """To the last one; what a checkpoint has besides is listed with its arithmetic."""
@@ -140,7 +145,7 @@ def test_parameters_are_those_of_the_checkpoint(name: str, tmp_path: Path) -> No
 
 
 def test_active_parameters_are_as_published(tmp_path: Path) -> None:
-    """In billions, as the models' papers and pages say: gpt-oss without, the others with the embedding."""
+    """In billions, as papers and pages say: of gpt-oss and MiniMax without the embedding."""
     published = {
         "qwen3-30b-a3b": 3.3,
         "qwen3-235b-a22b": 22,
@@ -152,6 +157,9 @@ def test_active_parameters_are_as_published(tmp_path: Path) -> None:
     for name, billions in published.items():
         found = read_model(card(tmp_path, PUBLISHED[name]["card"])).active_parameters
         assert found / 1e9 == pytest.approx(billions, rel=0.08), name
+    sparse = read_model(card(tmp_path, CARDS["minimax-m2"]))
+    assert sparse.parameters / 1e9 == pytest.approx(230, rel=0.01)
+    assert (sparse.active_parameters - sparse.embedding) / 1e9 == pytest.approx(10, rel=0.05)
     large = read_model(card(tmp_path, PUBLISHED["gpt-oss-120b"]["card"]))
     assert (large.active_parameters - large.embedding) / 1e9 == pytest.approx(5.1, abs=0.1)
 
