@@ -147,7 +147,7 @@ v-min 1 3 5:
   Fa0 Fa1 Fb0 Fb1 Bb0 Wb0 Fa2 Ba0 Wa0 Bb1 Wb1 Fb2 Fa3 Ba1 Wa1 Bb2 Wb2 Fb3 Fa4 Ba2 Wa2 Bb3 Wb3 Fb4
   Ba3 Bb4 Wa3 Wb4 Ba4 Wa4
 """
-"""Schedule, stage, stages, microbatches: the passes in the table of AMD-AGI/Primus @fd1eeabb, without messages."""
+"""Schedule, stage, stages, microbatches: the passes in the table of AMD-AGI/Primus @fd1eeabb."""
 
 
 @pytest.mark.parametrize("row", re.split(r"\n(?=\S)", PRIMUS.strip()))
