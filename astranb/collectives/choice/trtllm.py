@@ -31,6 +31,9 @@ _TABLE: Final[Mapping[int, Mapping[int, str]]] = {
 }
 """By generation and ranks what runs for 1, 2, 4, ... tokens of a hidden size of 8,192, without a fused
 operation: 4 one shot, 5 two shots, 0 NCCL. Smaller hidden sizes switch at about the same number of bytes."""
+_BLOCK: Final = 512
+"""Threads of a simulated thread block: TensorRT-LLM's are smaller, and so are as many fewer simulated."""
+_MOST_SIMULATED: Final = 64  # more than eight GPUs' links need
 _SMS: Final = {90: 132, 100: 148}  # that the grid may take
 _ONE_SHOT_BYTES: Final = 1 << 20  # of MNNVL, all that a rank receives
 _TRAY: Final = 4
@@ -112,8 +115,8 @@ def _choice(
         chunk_bytes=0,
         simulated=simulated,
         simulated_protocol="Simple",
-        channels=blocks,
-        why=(why,),
+        channels=max(1, min(_MOST_SIMULATED, blocks * threads // _BLOCK)),
+        why=(why, f"simulated as thread blocks of {_BLOCK} threads, {_MOST_SIMULATED} at most"),
         source=_SOURCE,
         difference=difference,
     )

@@ -307,6 +307,8 @@ def test_servers_have_kernels_of_their_own(choose, view, size, algorithm, blocks
     choice = choose(view, "all_reduce", size)
     assert (choice.algorithm, choice.blocks, choice.simulated) == (algorithm, blocks, simulated)
     assert choice.launch == "graph"
+    threads = choice.threads if choice.library == "trtllm" else 512
+    assert choice.channels == max(1, min(64, blocks * threads // 512))
     assert choice.to_run().program(8).ranks == 8
 
 
