@@ -1,8 +1,9 @@
 """Kernels whose program is public line by line, simulated against their published times.
 
 ``python -m benchmarks.device_kernels [--write]`` runs ``tests/data/published/device_kernels.csv``:
-kernels on NCCL's device API, 4 CTAs, in a graph. Bytes are of the message, of an exchange those of a pair.
-``--write`` renews the table in docs/fidelity.md.
+kernels on NCCL's device API, 4 CTAs, in a graph, and kernels of libraries, which choose them by their own
+rules (no algorithm is given). Bytes are of the message, of an exchange those of a pair. ``--write`` renews
+the table in docs/fidelity.md.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 import astranb as anb
-from astranb.collectives import Collective
+from astranb.collectives import Collective, library_choice
 from astranb.infragraph import blueprint
 from scripts.generated import write_generated
 
@@ -33,13 +34,20 @@ def rows() -> Iterator[dict[str, str]]:
 
 def simulated_us(row: dict[str, str]) -> float:
     """Return the simulated time of a row, in microseconds."""
+    if not row["algorithm"]:
+        choice = library_choice(row["infra"], row["collective"], int(row["bytes"]), library=row["kernel"])
+        return _run_us(row["infra"], choice.to_run(), choice.launch)
     ranks = len(blueprint(row["infra"]).expand().gpus)
     size = int(row["bytes"]) * (ranks if row["collective"] == "all_to_all" else 1)
     parts = ranks if row["collective"] == "all_to_all" or "twoshot" in row["algorithm"] else 1
     work = Collective.of(
         row["collective"], size, row["algorithm"], channels=min(_CTAS, max(1, size // parts // _ELEMENT))
     )
-    sim = anb.Simulation(row["infra"], work, launch="graph", record=False, checkpoint_bytes=0)
+    return _run_us(row["infra"], work, "graph")
+
+
+def _run_us(infra: str, work: Collective, launch: str) -> float:
+    sim = anb.Simulation(infra, work, launch=launch, record=False, checkpoint_bytes=0)
     sim.run()
     return float(sim.result.time_ps / 1e6)
 

@@ -135,6 +135,9 @@ class Interconnect:
         What all-reduces of few steps achieve inside a node: kernels of a library's own, for a few MB.
     large_ns : int
         A step's time of the algorithms for larger messages, which achieve ``inside_Bps``.
+    small_Bps, small_ns : int
+        What a server's kernel of one or two stages achieves for less than a few MB, and its time besides,
+        of all steps together; 0 where none was measured.
     text : str
         What they are. Switches that add up (NVLS) are not assumed.
 
@@ -155,6 +158,8 @@ class Interconnect:
     between_peak_Bps: int = number_field(1, MOST_BPS)  # noqa: N815
     few_steps_Bps: int = number_field(1, MOST_BPS)  # noqa: N815
     large_ns: int = number_field(0, MOST_NS)
+    small_Bps: int = number_field(0, MOST_BPS, default=0)  # noqa: N815
+    small_ns: int = number_field(0, MOST_NS, default=0)
     text: str = text_field("")
 
     def __post_init__(self) -> None:
@@ -176,7 +181,9 @@ class Interconnect:
         """
         # Of both, log2(ranks) halvings and as many doublings.
         steps, moved = 2 * math.log2(ranks), 2 * (ranks - 1) / ranks * size * 1e9
-        options = (self.few_steps_Bps, self.inside_ns), (self.inside_Bps, self.large_ns)
+        options = [(self.few_steps_Bps, self.inside_ns), (self.inside_Bps, self.large_ns)]
+        if self.small_Bps and ranks > 1:
+            options.append((self.small_Bps, round(self.small_ns / steps)))
         return min(options, key=lambda one: moved / one[0] + steps * one[1])
 
     @property

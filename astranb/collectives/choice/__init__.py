@@ -1,6 +1,6 @@
 """The choice of the communication libraries: which algorithm, protocol and channels they run.
 
-Models of the public rules of NCCL, RCCL and MSCCL++; nothing is simulated here.
+Models of the public rules of NCCL, RCCL, MSCCL++ and servers; nothing is simulated here.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ from .mscclpp import choose_mscclpp
 from .nccl import choose_nccl, nccl_cost
 from .nccl_symmetric import choose_nccl_engines, choose_nccl_symmetric
 from .rccl import choose_rccl, rccl_cost
+from .rccl_direct import choose_rccl_direct, choose_rccl_engines
 from .serving import choose_sglang, choose_vllm
 from .topology import LibraryView, library_view
+from .trtllm import choose_trtllm
 
 __all__ = [
     "LIBRARIES",
@@ -39,11 +41,14 @@ _CHOOSERS: Final[dict[str, Callable[[LibraryView, str, int], LibraryChoice]]] = 
     "nccl-symmetric": choose_nccl_symmetric,
     "nccl-ce": choose_nccl_engines,
     "rccl": choose_rccl,
+    "rccl-dda": choose_rccl_direct,
+    "rccl-ce": choose_rccl_engines,
     "mscclpp": choose_mscclpp,
     "vllm": choose_vllm,
     "sglang": choose_sglang,
+    "trtllm": choose_trtllm,
 }
-_BY_VENDOR: Final = ("nccl", "nccl-symmetric", "nccl-ce", "rccl")  # others say themselves where they run
+_BY_VENDOR: Final = ("nccl", "rccl")  # and what begins so; others say themselves where they run
 LIBRARIES: Final = tuple(_CHOOSERS)
 """The libraries whose choice is modelled."""
 
@@ -94,7 +99,8 @@ def library_choice(
     view = library_view(where, gpu)
     if view.ranks < 2:
         raise InputError("a library chooses for two GPUs or more", where="library", hint="give an algorithm")
-    if library in _BY_VENDOR and view.amd != (library == "rccl"):
+    vendor = (library or "").partition("-")[0]
+    if vendor in _BY_VENDOR and view.amd != (vendor == "rccl"):
         other = "rccl" if view.amd else "nccl"
         raise InputError(f"{library} does not run on {view.gpu[:40]}", where="library", hint=f"use {other}")
     return _CHOOSERS[library or ("rccl" if view.amd else "nccl")](view, collective, count)

@@ -12,7 +12,7 @@ from astranb.core.units import format_bytes
 
 __all__ = ["LibraryCandidate", "LibraryChoice", "LibraryCost"]
 
-_IN_GRAPHS = ("mscclpp", "vllm", "sglang")  # whose tests, or who themselves, replay graphs
+_IN_GRAPHS = ("mscclpp", "vllm", "sglang", "trtllm")  # whose tests, or who themselves, replay graphs
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ class LibraryChoice:
         """Launch cost of its kernels, as ``launch=`` of a simulation takes it.
 
         The GPU's launch and the library's base latency; RCCL's table counts launches too, and the tests
-        of MSCCL++, vLLM and SGLang replay a graph.
+        of MSCCL++ and servers replay a graph.
         """
         return self.launched()
 

@@ -131,8 +131,7 @@ def _all_reduce(view: LibraryView, size: int) -> _LaunchedKernel:
 def _nvls_packet(size: int) -> _LaunchedKernel:
     blocks, threads = (4, 512) if size <= 8 * _KiB else (8, 1024)
     return _LaunchedKernel(
-        "nvls_packet", "LL", blocks, threads, "allpairs_oneshot", "LL", "up to 32 KiB, with NVLS",
-        "each rank stores its packets to every peer, not once to the switch",
+        "nvls_packet", "LL", blocks, threads, "oneshot_packets_mc", "Simple", "up to 32 KiB, with NVLS"
     )  # fmt: skip
 
 
@@ -141,8 +140,12 @@ def _all_reduce_blackwell(view: LibraryView, size: int) -> _LaunchedKernel:
         return _nvls_packet(size)
     if size <= 2 * _MiB:
         return _packet(view, size, 2 * _MiB)
-    name = "rsag" if size <= 8 * _MiB else "rsag_pipeline"
-    raise _left(f"an all-reduce of {format_bytes(size)} ({name}: its blocks are not modelled)", view)
+    if size <= 8 * _MiB:
+        return _LaunchedKernel("rsag", "Simple", 64, 1024, "staged_load_store", "Simple", "from 2 to 8 MiB")
+    return _LaunchedKernel(
+        "rsag_pipeline", "Simple", 128, 1024, "allpairs", "Simple", "above 8 MiB",
+        "a thread block puts, adds and gathers, the kernel has blocks for each that work on different pieces",
+    )  # fmt: skip
 
 
 def _all_gather(view: LibraryView, size: int) -> _LaunchedKernel:

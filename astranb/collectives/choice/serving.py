@@ -1,10 +1,11 @@
 """The choice of vLLM and SGLang for all-reduces between the GPUs of a model, in a graph.
 
 Both launch one kernel (``custom_all_reduce``) for small and middle sizes, whose blocks read from peers; vLLM
-then PyTorch's kernels on symmetric memory. The rest is NCCL's. Sources: vllm-project/vllm @b250ac3d, modules
-``all_reduce_utils`` (limits by compute capability) and ``symm_mem``, ``csrc/custom_all_reduce.cuh`` (one
-stage or two, 36 blocks); sgl-project/sglang @5a56108f, ``sgl-kernel/csrc/allreduce/custom_all_reduce.cuh``,
-and module ``custom_all_reduce`` (8 MiB).
+then PyTorch's kernels on symmetric memory. The rest is NCCL's or RCCL's. Sources: vllm-project/vllm
+@b250ac3d, modules ``all_reduce_utils`` (limits by compute capability) and ``symm_mem``,
+``csrc/custom_all_reduce.cuh`` (one stage or two, 36 blocks; 16 where it is built for ROCm);
+sgl-project/sglang @5a56108f, ``sgl-kernel/csrc/allreduce/custom_all_reduce.cuh``, and module
+``custom_all_reduce`` (8 MiB).
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ _MiB: Final = 1 << 20
 _PACK: Final = 16  # bytes that a thread loads
 _THREADS: Final = 512
 _MOST_BLOCKS: Final = 36
+_MOST_BLOCKS_AMD: Final = 16
 _MULTIMEM_BLOCKS: Final = 24  # of PyTorch's kernels on symmetric memory, at most
 _RANKS: Final = (2, 4, 6, 8)
 _VLLM: Final = "vllm-project/vllm @b250ac3d, all_reduce_utils and csrc/custom_all_reduce.cuh"
@@ -98,6 +100,9 @@ def choose_sglang(view: LibraryView, collective: str, size_bytes: int) -> Librar
     >>> [choose_sglang(h100, "all_reduce", size).simulated for size in (4096, 2**20)]
     ['allpairs_oneshot', 'allpairs_get']
     """
+    if view.amd:
+        what = f"no model of SGLang's choice on {view.gpu[:40]}, where it takes AITER's kernels"
+        raise InputError(what, where="library", hint="use rccl or vllm")
     _check("SGLang", view, collective)
     if size_bytes >= _OTHERWISE or size_bytes % _PACK:
         raise _left("SGLang", f"an all-reduce of {format_bytes(size_bytes)}", view)
@@ -108,7 +113,8 @@ def _custom(library: str, source: str, view: LibraryView, size_bytes: int, range
     """Return the launch of the kernel that reads from peers: one stage for small sizes, else two."""
     least = 512 * _KiB if view.ranks <= 4 else 256 * _KiB
     once = view.ranks == 2 or size_bytes < least
-    blocks = max(1, min(_MOST_BLOCKS, -(-size_bytes // (_PACK * _THREADS))))
+    most = _MOST_BLOCKS_AMD if view.amd else _MOST_BLOCKS
+    blocks = max(1, min(most, -(-size_bytes // (_PACK * _THREADS))))
     return LibraryChoice(
         library=library,
         collective="all_reduce",
@@ -132,9 +138,6 @@ def _generation(view: LibraryView) -> int:
 
 
 def _check(name: str, view: LibraryView, collective: str) -> None:
-    if view.amd:
-        what = f"no model of {name}'s choice on {view.gpu[:40]}"
-        raise InputError(what, where="library", hint="use rccl")
     if collective != "all_reduce":
         raise _left(name, collective, view)
     if view.nodes > 1 or view.ranks not in _RANKS or (view.pcie_GBps and view.ranks > 2):

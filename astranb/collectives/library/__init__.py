@@ -14,6 +14,7 @@ from . import bruck as bruck
 from . import doubling as doubling
 from . import pull as pull
 from . import send_receive as send_receive
+from . import staged as staged
 from . import switch as switch
 from . import trees as trees
 from .registry import ALGORITHMS

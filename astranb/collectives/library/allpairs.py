@@ -5,7 +5,8 @@ for small, the second for middle sizes); two shots through FIFOs, the plans of M
 (ROCm/rccl @0cbce2a7, tools/msccl-algorithms/allreduce-allpairs-8n-simple-op.xml), whose receives copy to
 scratch and to the output; an exchange with poison, NVIDIA/nccl @5067397c, contrib/custom_algos/alltoall,
 whose ``lsa_simple`` is ``allpairs``; ``gin``, puts with signals of NCCL's device API between nodes (its
-documentation, GPU-initiated networking).
+documentation, GPU-initiated networking). ``oneshot_poison`` is TensorRT-LLM's ``oneshot_lamport``
+(NVIDIA/TensorRT-LLM @04c74656, communicationKernels/allReduceFusionKernels.cu).
 """
 
 from __future__ import annotations
@@ -64,6 +65,26 @@ def all_reduce_allpairs_oneshot(p: Program) -> None:
             block.reduce([p.input((r + k) % n)[chunk] for k in range(n)], p.output(r)[chunk])
     # No rank may change an input that another rank still reads.
     p.barrier(blocks, "end barrier")
+
+
+@algorithm(
+    "all_reduce",
+    "oneshot_poison",
+    "one shot, without signals: every rank stores everything to all, polls the data that come, and adds them",
+    whole=True,
+)
+def all_reduce_oneshot_poison(p: Program) -> None:
+    p.poisoned = True
+    for me in p.everyone:
+        block = me.block()
+        block.phase("store")
+        first = me.number * p.ranks
+        for chunk in range(p.ranks):
+            block.copy(me.input[chunk], *(p.packets(you)[first + chunk] for you in p.everyone))
+        block.phase("reduce")
+        for chunk in range(p.ranks):
+            came = [p.packets(me)[you.number * p.ranks + chunk] for you in me.others]
+            block.reduce([me.input[chunk], *came], me.output[chunk])
 
 
 @algorithm(

@@ -8,12 +8,14 @@ crosses each GPU's link once in each direction, in a ring twice.
 under way. With poison a rank polls the data where it arrives; here a copy to the output takes the place of
 that, because outputs hold data only. The kernel sets another buffer, of an earlier call, to poison again.
 ``oneshot_packets_mc``, ``packets_mc`` and ``store_mc`` are NCCL's AllReduce_AGxLLMC_R, AllGather_LLMC and
-AllGather_STMC for buffers in symmetric memory (src/device/symmetric).
+AllGather_STMC for buffers in symmetric memory (src/device/symmetric). ``oneshot_poison_mc`` and
+``twoshot_poison_mc`` are TensorRT-LLM's kernels where NVLink joins nodes (NVIDIA/TensorRT-LLM @0357203e,
+communicationKernels/mnnvlAllreduceKernels.cu): switches multiply what ranks store, and ranks add.
 """
 
 from __future__ import annotations
 
-from astranb.collectives.language import Block, Program, Semaphore
+from astranb.collectives.language import SWITCH_WRITES, Block, Program, Semaphore
 
 from .hierarchical import nodes_of
 from .registry import algorithm
@@ -147,6 +149,46 @@ def all_reduce_oneshot_packets_mc(p: Program) -> None:
         for chunk in range(p.ranks):
             came = [p.packets(me)[you.number * p.ranks + chunk] for you in me.others]
             block.reduce([me.input[chunk], *came], me.output[chunk])
+
+
+@algorithm(
+    "all_reduce",
+    "oneshot_poison_mc",
+    "as oneshot_packets_mc, with poison for flags: every rank polls the data themselves, and adds them",
+    whole=True,
+)
+def all_reduce_oneshot_poison_mc(p: Program) -> None:
+    p.poisoned = True
+    for me in p.everyone:
+        block = me.block()
+        block.phase("store")
+        first = me.number * p.ranks
+        for chunk in range(p.ranks):
+            block.switch_store(me.input[chunk], *(p.packets(you)[first + chunk] for you in p.everyone))
+        block.phase("reduce")
+        for chunk in range(p.ranks):
+            came = [p.packets(me)[you.number * p.ranks + chunk] for you in me.others]
+            block.reduce([me.input[chunk], *came], me.output[chunk])
+
+
+@algorithm(
+    "all_reduce",
+    "twoshot_poison_mc",
+    "two shots without signals: ranks store to the one that adds a chunk, a switch stores its sum to all",
+)
+def all_reduce_twoshot_poison_mc(p: Program) -> None:
+    p.poisoned = True
+    for me in p.everyone:
+        block, r = me.block(), me.number
+        block.phase("scatter")
+        for you in me.others:
+            block.put(me.input[you.number], p.packets(you)[r])
+        block.phase("reduce and store")
+        came = [p.packets(me)[you.number] for you in me.others]
+        block.move([me.input[r], *came], [p.packets(you)[p.ranks + r] for you in p.everyone], SWITCH_WRITES)
+        block.phase("poll")
+        for chunk in range(p.ranks):
+            block.copy(p.packets(me)[p.ranks + chunk], me.output[chunk])
 
 
 @algorithm("all_gather", "packets_mc", "every rank lets a switch store packets of its chunk to all")

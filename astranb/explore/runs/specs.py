@@ -212,7 +212,8 @@ class CollectiveRun(_ProgramSpec, _MessagesSpec):
         "(default: as the library chooses)"
     )
     library: str | None = setting(
-        "nccl, nccl-symmetric, nccl-ce, rccl, mscclpp, vllm or sglang choose what runs: see --explain "
+        "nccl, nccl-symmetric, nccl-ce, rccl, rccl-dda, rccl-ce, mscclpp, vllm, sglang or trtllm choose what "
+        "runs: see --explain "
         "(default: the GPUs' own, where its choice is modelled)"
     )
     protocol: str | None = setting("Simple, LL or LL128 (default: Simple; without --algorithm the library's)")

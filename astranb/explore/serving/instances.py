@@ -29,8 +29,8 @@ _ARRIVAL: Final = 0
 _ITERATION: Final = 1
 _TRANSFER: Final = 2
 _ROLES: Final = ("all", "prefill", "decode")
-_LARGE_BYTES: Final = 1 << 30
-"""An all-reduce for which the algorithms for large messages are taken."""
+_SIZES: Final = {"small": 0, "middle": 4 << 20, "large": 1 << 30}
+"""Messages for which all-reduces inside a node are of a server's kernel, of few steps and of many."""
 
 
 @dataclass
@@ -127,16 +127,17 @@ def serve(
     if network is None:
         # Collectives among some of a network's NPUs are rings; an instance has a network of its own.
         gpus = _ServerGpus(tensor, times, times.precision, left_out=known.left_out)
-        few, large = (
-            machine(gpus, system, all_reduce=kind, message_bytes=size) for size in (0, _LARGE_BYTES)
-        )
-        larger = CollectiveTimes(large.network, large.system)
-        inside = CollectiveTimes(few.network, few.system, larger)
-        cluster.assumed[1:] = large.assumed[1:]
+        kinds = {
+            name: machine(gpus, system, all_reduce=kind, message_bytes=size) for name, size in _SIZES.items()
+        }
+        larger = None
+        for one in reversed(kinds.values()):
+            inside = larger = CollectiveTimes(one.network, one.system, larger)
+        cluster.assumed[1:] = kinds["large"].assumed[1:]
         if tensor > 1:
-            cluster.assumed[1:1] = [
-                f"{size} all-reduces: {one.assumed[0]}" for size, one in (("small", few), ("large", large))
-            ]
+            if kinds["middle"].assumed == kinds["small"].assumed:
+                del kinds["middle"]
+            cluster.assumed[1:1] = [f"{name} all-reduces: {one.assumed[0]}" for name, one in kinds.items()]
     limit = times.gpu.memory_bytes if limit_bytes is None else limit_bytes
     blocks = cache_blocks(known, job, policy, limit)
     launches = [times]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from astranb.chakra.scaling import Parallelism
@@ -50,7 +51,7 @@ def stage_order(degrees: Parallelism, stage: int, microbatches: int) -> list[Pas
     if degrees.schedule == "zbv":
         return list(_zbv(stage, stages, microbatches))
     if degrees.is_vee:
-        return _building_block(degrees.schedule, stage, stages, microbatches)
+        return list(_vees(degrees.schedule, stages, microbatches)[stage])
     return one_forward_one_backward(stage, stages, microbatches, degrees.interleave)
 
 
@@ -128,52 +129,143 @@ def _zbv(stage: int, stages: int, microbatches: int) -> Iterator[Pass]:
             yield from passes(word)
     while done["F"][1] < microbatches:
         yield from passes("F0B0W0F1B1W1")
-    for count, word in ((stage, "B0B1"), (2 * microbatches, "B0W0"), (2 * microbatches, "B1W1")):
+    rest = 2 * microbatches
+    for count, word in (
+        (stage, "B0B1"),
+        (stages - stage, "B0W0"),
+        (rest, "B0B1"),
+        (rest, "W1"),
+        (rest, "W0"),
+    ):
         for _ in range(count):
             yield from passes(word)
 
 
-_BLOCKS: Final = {"v-half": (2, 1, 2, 1), "v-min": (1, 1, 1, 1)}
-"""Steps from a stage to the next one of a microbatch's four ways through the stages: forwards down and up,
-backwards down and up. Their sum is the time for which activations are kept, and so the memory."""
 _CYCLE: Final = 6
 """Passes of a microbatch on a stage: two chunks with three each."""
 
 
-def _building_block(schedule: str, stage: int, stages: int, microbatches: int) -> list[Pass]:
-    """Repeat the passes of one microbatch every six steps, so that no stage has two at a time.
-
-    Each turn (of the V, at the loss, of the V again) may wait some steps, so that passes of other
-    microbatches do not meet; gradients of parameters take the steps that are left, as soon as they can.
-    """
-    down, up, back_down, back_up = _BLOCKS[schedule]
-    if schedule == "v-min":
-        waits = (2, 0, 2) if stages % 3 == 0 else (0, 0, 0)
-    else:
-        waits = (1, 0, 0) if stages % 2 else (3, 0, 4)
-    last = stages - 1
-    first = down * stage
-    second = down * last + 1 + waits[0] + up * (last - stage)
-    loss = down * last + 1 + waits[0] + up * last
-    third = loss + 1 + waits[1] + back_down * stage
-    fourth = loss + 1 + waits[1] + back_down * last + 1 + waits[2] + back_up * (last - stage)
-    free = sorted(set(range(_CYCLE)) - {at % _CYCLE for at in (first, second, third, fourth)})
-
-    def behind(at: int, place: int) -> int:
-        """Return the first step behind one that has a place in the cycle."""
-        return at + 1 + (place - at - 1) % _CYCLE
-
-    pairs = ((behind(third, free[k]), behind(fourth, free[1 - k])) for k in (0, 1))
-    own = min(pairs, key=sum)
-    timed = [
-        (at + _CYCLE * micro, Pass(is_forward, chunk, micro, is_weights))
-        for micro in range(microbatches)
-        for at, is_forward, chunk, is_weights in (
-            (first, True, 0, False), (second, True, 1, False), (third, False, 1, False),
-            (fourth, False, 0, False), (own[0], False, 1, True), (own[1], False, 0, True),
+def _block(schedule: str, stage: int, stages: int) -> tuple[tuple[int, Pass], ...]:
+    """Return when a stage has the passes of the first microbatch, of which every step has one at most."""
+    if schedule == "v-half":
+        wait = 0 if stages % 2 else 3
+        starts = (
+            2 * stage,
+            3 * stages - stage - 2,
+            3 * stages + wait + 2 * stage - 1,
+            6 * stages + wait - stage - 2,
         )
-    ]  # fmt: skip
-    return [one for _, one in sorted(timed)]
+    else:
+        wait = 0 if stages % 3 else 2
+        starts = (stage, 2 * stages - stage - 1, 2 * stages + wait + stage, 4 * stages + wait - stage - 1)
+    kinds = ((True, 0), (True, 1), (False, 1), (False, 0))
+    return tuple((at, Pass(*kind, 0)) for at, kind in zip(starts, kinds, strict=True))
+
+
+class _Vees:
+    """Orders of all stages of V-half or V-min: one pass a step, repeated, then moved together.
+
+    A building block is repeated every six steps; gradients of parameters take the steps that are left, the
+    oldest first. Then each pass moves to the first free step behind what it needs, as long as no stage keeps
+    more activations than the fullest one did; and behind the last forward pass once more, gradients of
+    parameters last, as nothing waits for them.
+    """
+
+    def __init__(self, schedule: str, stages: int, microbatches: int) -> None:
+        self.stages = stages
+        self.at: list[dict[int, Pass]] = []
+        for stage in range(stages):
+            timed = {
+                at + _CYCLE * micro: one._replace(micro=micro)
+                for micro in range(microbatches)
+                for at, one in _block(schedule, stage, stages)
+            }
+            self.at.append(timed)
+        self.late: list[set[Pass]] = []  # passes of each stage behind its last forward pass
+        self.kept: list[list[int]] = []  # activations by step
+        for timed in self.at:
+            self._add_weights(timed, microbatches)
+        self.when = [{one: at for at, one in timed.items()} for timed in self.at]
+
+    def orders(self) -> list[list[Pass]]:
+        """Return the order of each stage."""
+        most, last = max(map(max, self.kept)), max(map(max, self.at))
+        for step in range(last + 1):
+            for stage, timed in enumerate(self.at):
+                if step in timed:
+                    self._move(stage, step, most)
+        waiting: list[tuple[int, Pass]] = []
+        for step in range(last + 1):
+            for stage, timed in enumerate(self.at):
+                if timed.get(step) not in self.late[stage]:
+                    continue
+                if timed[step].is_weights:
+                    waiting.append((stage, timed.pop(step)))
+                else:
+                    self._move(stage, step)
+        for stage, one in waiting:
+            step = self._earliest(stage, one)
+            while step in self.at[stage]:
+                step += 1
+            self._put(stage, one, step)
+        return [[one for _, one in sorted(timed.items())] for timed in self.at]
+
+    def _add_weights(self, timed: dict[int, Pass], microbatches: int) -> None:
+        """Put gradients of parameters in the steps that are left, and note what is kept and what is late."""
+        queue: list[Pass] = []
+        late: set[Pass] = set()
+        kept, phase = [0], ""
+        for step in range(max(timed) + 3):
+            one = timed.get(step)
+            if one is None and queue:
+                one = timed[step] = queue.pop(0)._replace(is_weights=True)
+            elif one is not None and not one.is_forward:
+                queue.append(one)
+            kept.append(kept[-1] + (0 if one is None else one.is_forward - one.is_weights))
+            if one is None:
+                continue
+            if phase == "late":
+                late.add(one)
+            if one == Pass(is_forward=False, chunk=0, micro=0):
+                phase = "steady"
+            elif one == Pass(is_forward=True, chunk=1, micro=microbatches - 1):
+                phase = "late"
+        self.late.append(late)
+        self.kept.append(kept[1:])
+
+    def _move(self, stage: int, step: int, most: int | None = None) -> None:
+        """Move a pass to the first free step that it may take, and that leaves no more than ``most`` kept."""
+        timed, kept = self.at[stage], self.kept[stage]
+        one = timed[step]
+        more = one.is_forward - one.is_weights
+        for to in range(self._earliest(stage, one), step):
+            if to in timed or (most is not None and max(kept[to:step]) + more > most):
+                continue
+            if most is not None:
+                kept[to:step] = [value + more for value in kept[to:step]]
+            del timed[step]
+            self._put(stage, one, to)
+            return
+
+    def _put(self, stage: int, one: Pass, step: int) -> None:
+        self.at[stage][step], self.when[stage][one] = one, step
+
+    def _earliest(self, stage: int, one: Pass) -> int:
+        """Return the first step behind what a pass needs, and behind that of the microbatch before."""
+        after = self.when[stage][one._replace(micro=one.micro - 1)] if one.micro else 0
+        if one.is_weights:
+            return max(after, self.when[stage][one._replace(is_weights=False)])
+        need = _before(one, stage, self.stages, vee=True)
+        if need:
+            is_forward, chunk, micro, at = need
+            after = max(after, self.when[at][Pass(is_forward, chunk, micro)])
+        return after + 1
+
+
+@lru_cache(maxsize=8)
+def _vees(schedule: str, stages: int, microbatches: int) -> list[list[Pass]]:
+    """Return the orders of all stages of V-half or V-min."""
+    return _Vees(schedule, stages, microbatches).orders()
 
 
 def bubble_of(
@@ -195,8 +287,8 @@ def bubble_of(
     1f1b 7.0
     zbh1 2.33
     zbv 1.17
-    v-half 4.0
-    v-min 4.5
+    v-half 2.83
+    v-min 4.33
     """
     if degrees.schedule == "1f1b":
         return (degrees.pipeline - 1) / degrees.interleave

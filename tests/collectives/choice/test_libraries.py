@@ -9,8 +9,10 @@ from astranb.collectives.choice.mscclpp import choose_mscclpp
 from astranb.collectives.choice.nccl import choose_nccl
 from astranb.collectives.choice.nccl_symmetric import choose_nccl_symmetric
 from astranb.collectives.choice.rccl import choose_rccl, rccl_candidates
+from astranb.collectives.choice.rccl_direct import choose_rccl_direct
 from astranb.collectives.choice.serving import choose_sglang, choose_vllm
 from astranb.collectives.choice.topology import LibraryView, library_view
+from astranb.collectives.choice.trtllm import choose_trtllm
 from astranb.core.errors import InputError
 from astranb.hardware import preset
 from astranb.infragraph import resolve
@@ -20,6 +22,8 @@ MI300X = LibraryView(8, 8, "mi300x", 0, links=7, switched=False)
 H100 = LibraryView(8, 8, "h100-sxm", 90, links=18, switched=True)
 B200 = LibraryView(8, 8, "b200-sxm", 100, links=18, switched=True)
 A100 = LibraryView(8, 8, "a100-sxm", 80, links=12, switched=True)
+MI355X = LibraryView(8, 8, "mi355x", 0, links=7, switched=False)
+GB200 = LibraryView(4, 4, "gb200", 100, links=18, switched=True)
 
 
 @pytest.mark.parametrize(
@@ -85,11 +89,14 @@ def test_what_simulates_rccls_files(collective, size, simulated, channels):
         (MI300X, 2 * MiB, "fullmesh", 35),
         (B200, 8 * KiB, "nvls_packet", 4),
         (B200, 2 * MiB, "packet", 56),
+        (B200, 8 * MiB, "rsag", 64),
+        (B200, 16 * MiB, "rsag_pipeline", 128),
     ],
 )
 def test_mscclpp_goes_by_size(view, size, kernel, blocks):
     choice = choose_mscclpp(view, "all_reduce", size)
     assert (choice.algorithm, choice.blocks) == (kernel, blocks)
+    assert choice.to_run().program(8).ranks == 8
 
 
 @pytest.mark.parametrize(
@@ -176,7 +183,8 @@ def test_zero_channels_are_refused():
 
 
 def test_the_libraries():
-    assert LIBRARIES == ("nccl", "nccl-symmetric", "nccl-ce", "rccl", "mscclpp", "vllm", "sglang")
+    by_vendor = ("nccl", "nccl-symmetric", "nccl-ce", "rccl", "rccl-dda", "rccl-ce")
+    assert (*by_vendor, "mscclpp", "vllm", "sglang", "trtllm") == LIBRARIES
 
 
 def test_gpus_without_links(tmp_path):
@@ -287,12 +295,20 @@ def test_copy_engines_take_no_thread_blocks():
         (choose_vllm, A100, 8 * MiB, "two stages", 36, "allpairs_get"),
         (choose_sglang, H100, 128 * KiB, "one stage", 16, "allpairs_oneshot"),
         (choose_sglang, H100, 4 * MiB, "two stages", 36, "allpairs_get"),
+        (choose_vllm, MI355X, 192 * KiB, "one stage", 16, "allpairs_oneshot"),
+        (choose_trtllm, H100, 4 * KiB, "one shot (lamport)", 2, "oneshot_poison"),
+        (choose_trtllm, H100, 256 * KiB, "one shot (lamport)", 128, "oneshot_poison"),
+        (choose_trtllm, H100, MiB, "two shots", 64, "staged_load_store"),
+        (choose_trtllm, B200, MiB, "one shot (lamport)", 128, "oneshot_poison"),
+        (choose_trtllm, B200, 4 * MiB, "two shots", 128, "staged_load_store"),
     ],
 )
 def test_servers_have_kernels_of_their_own(choose, view, size, algorithm, blocks, simulated):
     choice = choose(view, "all_reduce", size)
     assert (choice.algorithm, choice.blocks, choice.simulated) == (algorithm, blocks, simulated)
     assert choice.launch == "graph"
+    threads = choice.threads if choice.library == "trtllm" else 512
+    assert choice.channels == max(1, min(64, blocks * threads // 512))
     assert choice.to_run().program(8).ranks == 8
 
 
@@ -303,9 +319,93 @@ def test_servers_have_kernels_of_their_own(choose, view, size, algorithm, blocks
         ("vllm", "dgx-h100", "all_reduce", 64 * MiB, "vLLM leaves an all-reduce of 64 MiB to nccl"),
         ("sglang", "dgx-h100", "all_reduce", 8 * MiB, "SGLang leaves an all-reduce of 8 MiB to nccl"),
         ("sglang", "single-tier:server=dgx-h100", "all_reduce", KiB, "leaves 16 GPUs in 2 nodes to nccl"),
-        ("vllm", "mi300x", "all_reduce", KiB, "no model of vLLM's choice on mi300x; use rccl"),
+        ("sglang", "mi300x", "all_reduce", KiB, "where it takes AITER's kernels; use rccl or vllm"),
+        ("trtllm", "mi300x", "all_reduce", KiB, "TensorRT-LLM does not run on mi300x; use rccl or vllm"),
+        ("trtllm", "dgx-h100", "all_reduce", 8 * MiB, "TensorRT-LLM leaves an all-reduce of 8 MiB to nccl"),
+        ("trtllm", "dgx-h100", "all_gather", KiB, "TensorRT-LLM leaves all_gather to nccl; use nccl"),
+        ("trtllm", "single-tier:server=dgx-h100", "all_reduce", KiB, "leaves 16 GPUs of type h100-sxm in 2"),
     ],
 )
 def test_what_servers_leave_to_others(library, infra, collective, size, says):
     with pytest.raises(InputError, match=says):
         library_choice(infra, collective, size, library=library)
+
+
+@pytest.mark.parametrize(
+    "size,kind,blocks,threads",
+    [
+        (4 * KiB, "MNNVL one shot", 2, 128),
+        (64 * KiB, "MNNVL one shot", 32, 128),
+        (MiB, "MNNVL two shots", 512, 128),
+    ],
+)
+def test_where_nvlink_joins_trays_switches_multiply_what_ranks_store(size, kind, blocks, threads):
+    """One shot up to 1 MiB that a rank receives; two shots: eight blocks of 128 threads for each token."""
+    two = LibraryView(8, 8, "gb200", 100, links=18, switched=True)
+    choice = choose_trtllm(two, "all_reduce", size)
+    assert (choice.algorithm, choice.blocks, choice.threads) == (kind, blocks, threads)
+    assert choice.simulated.endswith("poison_mc")
+    assert choose_trtllm(GB200, "all_reduce", size).simulated == "oneshot_poison"  # one tray: by its table
+
+
+@pytest.mark.parametrize("ranks", [2, 4, 8])
+@pytest.mark.parametrize("capability,sms", [(90, 132), (103, 148)])
+def test_grids_of_tensorrt_llm_fit_the_gpu(ranks, capability, sms):
+    view = LibraryView(ranks, ranks, "b300", capability, links=18, switched=True)
+    for power in range(7, 23):
+        choice = choose_trtllm(view, "all_reduce", 1 << power)
+        assert 1 <= choice.blocks <= sms
+        assert 1 <= choice.threads <= 1024
+
+
+@pytest.mark.parametrize(
+    "view,collective,size,algorithm,blocks,simulated",
+    [
+        (MI355X, "all_reduce", 8 * KiB, "DDA flat", 1, "staged_oneshot"),
+        (MI355X, "all_reduce", 256 * KiB, "DDA flat", 24, "staged_oneshot"),
+        (MI355X, "all_reduce", 128 * MiB, "DDA tree", 24, "staged_get"),
+        (MI355X, "all_gather", 128 * KiB, "DDA", 2, "staged_get"),
+        (MI355X, "reduce_scatter", 128 * MiB, "DDA", 24, "staged_get"),
+        (MI355X, "all_to_all", 4 * MiB, "DDA", 24, "staged_get"),
+        (MI300X, "all_reduce", 8 * MiB, "DDA tree", 24, "staged_get"),
+    ],
+)
+def test_rccl_has_direct_data_access(view, collective, size, algorithm, blocks, simulated):
+    """Limits of gfx942 and gfx950, 24 blocks of 512 threads that load 16 B: ROCm/rocm-systems @006a440c."""
+    choice = choose_rccl_direct(view, collective, size)
+    assert (choice.algorithm, choice.blocks, choice.simulated) == (algorithm, blocks, simulated)
+    apart = algorithm == "DDA tree" or collective == "reduce_scatter" or size == 4 * MiB
+    assert choice.launch == ("stream + 2.05 us" if apart else "stream")
+    assert choice.to_run().program(8).ranks == 8
+
+
+@pytest.mark.parametrize(
+    "infra,collective,size,says",
+    [
+        ("mi355x", "all_reduce", 256 * MiB, "leaves all_reduce of 256 MiB to its other kernels; use rccl"),
+        ("mi300x", "all_reduce", 16 * MiB, "direct data access is for multiples of 16 B up to 8 MiB"),
+        ("mi355x", "all_to_all", 8 * MiB, "up to 4 MiB"),
+        ("mi355x", "all_gather", 100, "leaves all_gather of 100 B"),
+        ("mi355x", "broadcast", KiB, "no direct data access for broadcast on 8 GPUs"),
+        ("dgx-h100", "all_reduce", KiB, "rccl-dda does not run on h100-sxm; use nccl"),
+    ],
+)
+def test_what_direct_data_access_is_not_for(infra, collective, size, says):
+    with pytest.raises(InputError, match=says):
+        library_choice(infra, collective, size, library="rccl-dda")
+
+
+def test_limits_of_direct_data_access_are_taken_of_the_nearest_gpu():
+    later = choose_rccl_direct(LibraryView(8, 8, "mi455x", 0, links=7, switched=False), "all_reduce", MiB)
+    assert later.nearest == "RCCL's limits for mi455x are not known: those of gfx950 are taken"
+    assert not choose_rccl_direct(MI355X, "all_reduce", MiB).nearest
+
+
+def test_rccl_copies_by_engines_too():
+    choice = library_choice("mi355x", "all_to_all", 64 * KiB, library="rccl-ce")
+    assert {block.unit for block in choice.to_run().program(8).blocks} == {"engine"}
+    assert preset("mi355x").engines == 14 >= 8 + 2  # a list for each peer and the local copy, two that meet
+    with pytest.raises(InputError, match="no model of all_reduce by RCCL's copy engines; use rccl"):
+        library_choice("mi355x", "all_reduce", KiB, library="rccl-ce")
+    with pytest.raises(InputError, match="rccl-ce does not run on h100-sxm"):
+        library_choice("dgx-h100", "all_gather", KiB, library="rccl-ce")

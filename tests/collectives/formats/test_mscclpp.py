@@ -766,6 +766,8 @@ REFUSED = {
     ("all_gather", "engines"): "a copy engine that waits for no doorbell cannot be written",
     ("all_to_all", "engines"): "a copy engine that waits for no doorbell cannot be written",
     ("all_reduce", "oneshot_packets_mc"): r"a switch cannot store rank 0 input\[0\] from here; copy it first",
+    ("all_reduce", "oneshot_poison_mc"): r"a switch cannot store rank 0 input\[0\] from here; copy it first",
+    ("all_reduce", "twoshot_poison_mc"): r"a switch cannot store rank 0 input\[0\] from here; copy it first",
     ("all_gather", "packets_mc"): r"a switch cannot store rank 0 input\[0\] from here; copy it first",
     ("all_reduce", "oneshot_mc"): "does not store cannot be written",
     ("all_reduce", "twoshot_mc_poison"): "roles of a thread block cannot be written",
@@ -792,7 +794,7 @@ def test_there_and_back(algorithm, ranks, tmp_path):
     if not notes:  # whatever differs is said
         assert time == pytest.approx(before, rel=1e-3)  # scratch may lie elsewhere
         assert shape(again) == shape(program)
-    if name == "allpairs_fifo":
+    if name == "allpairs_fifo" or (name == "staged_get" and collective != "all_gather"):
         return  # read again, a wait for all blocks of a rank is one for each, of which it is not known whose
     write_mscclpp(again, tmp_path / "again.json")
     third = Collective.of(collective, "8KiB", read_mscclpp(tmp_path / "again.json")).program(ranks)

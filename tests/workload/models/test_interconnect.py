@@ -38,6 +38,20 @@ def test_all_reduces_take_what_was_measured(gpu, ranks):
     assert max(map(abs, errors)) < (0.45 if ranks == 2 else 0.4)
 
 
+SMALL_US = {24: 6.3, 48: 6.7, 96: 7.6, 192: 10.0, 384: 13.1, 768: 16.0, 1536: 24.2}
+"""KiB: vLLM's all-reduce on eight MI355X (github.com/vllm-project/vllm, pull request 39080)."""
+
+
+def test_small_all_reduces_are_those_of_a_servers_kernel():
+    for size, measured in SMALL_US.items():
+        assert took_ns("mi355x", 8, size << 10) / 1e3 == pytest.approx(measured, rel=0.2), size
+    links = GPUS["mi300x"].interconnect
+    assert links.all_reduce(0, 8) == (links.small_Bps, links.small_ns // 6)
+    # From some MB on the algorithms of few steps, and of many, are faster.
+    assert links.all_reduce(4 << 20, 8) == (links.few_steps_Bps, links.inside_ns)
+    assert links.all_reduce(1 << 30, 8) == (links.inside_Bps, links.large_ns)
+
+
 @given(st.sampled_from(list(GPUS)), st.sampled_from([2, 4, 8]), st.integers(1, 1 << 32), st.data())
 def test_a_larger_message_takes_no_less(gpu, ranks, size, data):
     more = data.draw(st.integers(1, 1 << 32))

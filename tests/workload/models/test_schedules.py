@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 
 import pytest
@@ -127,6 +128,35 @@ def test_orders_of_the_papers():
     assert letters("zbv", 3, 4, 8).startswith("Fa0 Fb0 Fa1 Fb1 Fa2 Fb2 Fa3 Fb3 Bb0 Wb0 Fa4 Ba0 Wa0 Fb4")
 
 
+PRIMUS = """
+zbh1 1 4 4:
+  F0 F1 F2 B0 F3 B1 W0 B2 W1 B3 W2 W3
+zbv 1 4 8:
+  Fa0 Fa1 Fa2 Fa3 Fa4 Fb0 Fa5 Fb1 Bb0 Wb0 Fb2 Bb1 Wb1 Fb3 Bb2 Wb2 Fa6 Ba0 Wa0 Fb4 Bb3 Wb3 Fa7 Ba1
+  Wa1 Fb5 Bb4 Wb4 Ba2 Wa2 Fb6 Bb5 Wb5 Ba3 Wa3 Fb7 Bb6 Wb6 Ba4 Bb7 Ba5 Wa4 Ba6 Wa5 Ba7 Wa6 Wb7 Wa7
+v-half 0 4 8:
+  Fa0 Fa1 Fa2 Fa3 Fa4 Fb0 Bb0 Wb0 Fb1 Bb1 Wb1 Fb2 Bb2 Wb2 Ba0 Wa0 Fa5 Fb3 Bb3 Wb3 Ba1 Wa1 Fa6 Fb4
+  Bb4 Wb4 Ba2 Wa2 Fa7 Fb5 Bb5 Wb5 Ba3 Wa3 Fb6 Bb6 Wb6 Ba4 Wa4 Fb7 Bb7 Ba5 Wb7 Ba6 Wa5 Wa6 Ba7 Wa7
+v-half 2 3 5:
+  Fa0 Fb0 Fa1 Fb1 Bb0 Wb0 Ba0 Wa0 Fa2 Fb2 Bb1 Wb1 Ba1 Wa1 Fa3 Fb3 Bb2 Wb2 Ba2 Wa2 Fa4 Fb4 Bb3 Ba3
+  Wb3 Wa3 Bb4 Ba4 Wb4 Wa4
+v-min 0 4 8:
+  Fa0 Fa1 Fa2 Fb0 Bb0 Wb0 Fb1 Bb1 Wb1 Fa3 Ba0 Wa0 Fb2 Bb2 Ba1 Wb2 Wa1 Fa4 Fb3 Bb3 Ba2 Wb3 Wa2 Fa5
+  Fb4 Bb4 Ba3 Wb4 Wa3 Fa6 Fb5 Bb5 Ba4 Wb5 Wa4 Fa7 Fb6 Bb6 Ba5 Wb6 Wa5 Fb7 Bb7 Ba6 Wb7 Wa6 Ba7 Wa7
+v-min 1 3 5:
+  Fa0 Fa1 Fb0 Fb1 Bb0 Wb0 Fa2 Ba0 Wa0 Bb1 Wb1 Fb2 Fa3 Ba1 Wa1 Bb2 Wb2 Fb3 Fa4 Ba2 Wa2 Bb3 Wb3 Fb4
+  Ba3 Bb4 Wa3 Wb4 Ba4 Wa4
+"""
+"""Schedule, stage, stages, microbatches: the passes in the table of AMD-AGI/Primus @fd1eeabb."""
+
+
+@pytest.mark.parametrize("row", re.split(r"\n(?=\S)", PRIMUS.strip()))
+def test_orders_are_those_of_primus(row):
+    head, _, order = row.partition(":")
+    schedule, *numbers = head.split()
+    assert letters(schedule, *map(int, numbers)).split() == order.split()
+
+
 @pytest.mark.parametrize("stages", STAGES)
 def test_bubbles_are_those_of_the_papers(stages):
     many = 4 * stages
@@ -137,8 +167,8 @@ def test_bubbles_are_those_of_the_papers(stages):
     # No stage waits once it has begun: the last one begins p - 1 half passes later.
     assert one["zbv"] == pytest.approx((stages - 1) / 6)
     assert set(waits("zbv", stages, many)) == {0}
-    # About a half and two thirds of 1F1B's bubble (arXiv 2405.15362, table 1).
-    assert one["v-half"] / one["1f1b"] < 0.6
+    # Less than a half and two thirds of 1F1B's bubble (arXiv 2405.15362, table 1).
+    assert one["v-half"] / one["1f1b"] < 0.5
     assert one["v-min"] / one["1f1b"] < 2 / 3 + 0.01
     for name in DIVIDED:
         each = 3 * Parallelism(pipeline=stages, schedule=name).interleave
@@ -180,8 +210,7 @@ def test_schedules_do_the_same_work():
         sim.run()
         took[name] = sim.result.time_ps
     assert len(set(sums.values())) == 1
-    assert took["zbv"] < took["zbh1"] < took["v-half"] < took["1f1b"]
-    assert took["v-half"] < took["v-min"] < took["1f1b"]
+    assert took["zbv"] < took["v-half"] < took["zbh1"] < took["v-min"] < took["1f1b"]
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
