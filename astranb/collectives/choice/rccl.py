@@ -281,6 +281,8 @@ def _exchange(view: LibraryView, size_bytes: int) -> LibraryChoice:
 
 _LINK_SHARE: Final = {"LL": 0.375, "Simple": 0.7}
 """Of a link of gfx94x: RCCL counts 48 of 64 GB/s, and of these half for packets and 15/16 for Simple."""
+_FAR_SHARE: Final = {"LL": 0.5, "Simple": 1.0}
+"""Of what a NIC carries: half of the bytes of packets are flags."""
 
 
 def rccl_cost(view: LibraryView, collective: str, size_bytes: int) -> LibraryCost:
@@ -302,4 +304,5 @@ def rccl_cost(view: LibraryView, collective: str, size_bytes: int) -> LibraryCos
     pattern = {"Tree": "doubleBinaryTree", "Ring": "ring"}.get(choice.algorithm, "direct")
     protocol = choice.protocol
     near, far = _HOP_US[name][protocol], _NET_HOP_US["Tree"][protocol] + view.network.hop_us
-    return LibraryCost(pattern, _BASE_US[protocol], near, far, 0.0, _LINK_SHARE[protocol], _SOURCE, _SAVED_US)
+    share, far_share = _LINK_SHARE[protocol], _FAR_SHARE[protocol]
+    return LibraryCost(pattern, _BASE_US[protocol], near, far, 0.0, share, _SOURCE, _SAVED_US, far_share)

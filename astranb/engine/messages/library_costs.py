@@ -9,6 +9,7 @@ channels' bandwidth). Messages meet on links as ever: what waits there comes on 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -170,14 +171,17 @@ def _row(
     rounds = 2 if collective == t.ALL_REDUCE else 1
     chained = collective in (t.BROADCAST, t.REDUCE)
     moved = size_bytes * (1 if chained else rounds * (count - 1) / count)  # by each rank
-    hops_us, parts = [cost.near_us, cost.far_us], [1.0, 1.0]
+    hops_us = [cost.near_us, cost.far_us]
     ways = [those.way(0) if width > 1 else None, those.way(width - 1) if width < count else None]
-    if those.network.fabric.shape.meshed and not chained and width > 1:
-        parts[0] = 1 / (width - 1)  # links of their own lead to each of the others
-    # Through its NIC goes what a rank sends to other nodes, or its ring's or tree's part of all data.
-    parts[1] = (count - width) / (count - 1) if algorithm.number == t.DIRECT else 1 / max(1, those.view.nics)
+    parts = _parts(those, algorithm.number, chained=chained)
     links_ns = [moved * part / way.rate_Bpns if way else 0.0 for way, part in zip(ways, parts, strict=True)]
-    all_ns = size_bytes / cost.bandwidth_GBps if cost.bandwidth_GBps else max(links_ns) / cost.link_share
+    bounds_ns = [links_ns[0] / cost.link_share, links_ns[1] / cost.far_share + _posts_ns(those, cost)]
+    if cost.blocks and ways[0]:
+        SM_GBps = cost.blocks * _copy_GBps(those, ways[0])
+        bounds_ns = [max(*bounds_ns, moved / SM_GBps) + cost.fill_bytes / SM_GBps]
+    all_ns = max(bounds_ns)
+    if cost.bandwidth_GBps:
+        all_ns = (size_bytes + cost.fill_bytes) / cost.bandwidth_GBps
     hops_ns = [
         max(0.0, 1e3 * us - way.latency_ns) if way else 0.0 for us, way in zip(hops_us, ways, strict=True)
     ]
@@ -194,6 +198,46 @@ def _row(
         ]
     begin_ns = 1e3 * (cost.begin_us + _launch_us(those.view, cost, in_graph=in_graph))
     return (algorithm.number, algorithm.window, pieces, *(round(one) for one in (begin_ns, gap_ns, *hops_ns)))
+
+
+def _parts(those: _Ranks, algorithm: int, *, chained: bool) -> list[float]:
+    """Return the part of what a rank moves that crosses one of its links in a node, and its node's NIC.
+
+    Through a NIC goes what a rank sends to other nodes; of a ring or a tree, what all send, over the NICs.
+    """
+    count, view = len(those.ranks), those.view
+    width, nics = view.per_node, max(1, view.nics)
+    inside = (width - 1) / (count - 1) if algorithm == t.DIRECT else 1 - 1 / width if width < count else 1.0
+    if chained:
+        return [1.0, 1 / nics]
+    if those.network.fabric.shape.meshed and width > 1:
+        inside /= width - 1  # links of their own lead to each of the others
+    outside = 1 / nics
+    if algorithm == t.DIRECT:
+        outside = (count - width) / (count - 1)
+    elif algorithm == t.TREE:
+        # Half of the data goes up one tree and down the other: of two nodes each sends all once, of more some
+        # twice. A rank moves all of it twice but for its share of a ring.
+        outside *= count / (count - 1) * (0.5 if count // width == 2 else 1)
+    return [inside, outside]
+
+
+def _posts_ns(those: _Ranks, cost: LibraryCost) -> float:
+    """Return what a NIC's proxy thread takes to hand it a rank's messages, one after another."""
+    given = chosen_preset(those.view.gpu)[0]
+    return cost.posts * given.nic_post_ps / 1e3 if given and cost.posts else 0.0
+
+
+def _copy_GBps(those: _Ranks, way: _Way) -> float:  # noqa: N802 - unit in the name
+    """Return what a thread block copies to another GPU: its lines under way, by the time of one of them.
+
+    A line is loaded out of its memory, stored over the way into the other's L2, and acknowledged.
+    """
+    given = chosen_preset(those.view.gpu)[0]
+    if given is None:
+        return math.inf
+    line_ps = 2 * (2 * given.noc_ps + given.l2_ps) + given.hbm_ps + 2e3 * way.latency_ns
+    return 1e3 * given.max_outstanding * given.line_bytes / line_ps
 
 
 def _launch_us(view: LibraryView, cost: LibraryCost, *, in_graph: bool) -> float:
