@@ -555,8 +555,8 @@ def nccl_cost(view: LibraryView, collective: str, size_bytes: int) -> LibraryCos
         cost = LibraryCost("direct", begin, near, far + added_us, 0.0, share, NCCL_SOURCE)
         if collective != "all_to_all":
             return cost
-        # A receiver takes out what a sender has put into its buffer, a chunk at a time (packets as they come);
-        # to other nodes a proxy thread hands each chunk to its NIC. All peers share the channels.
+        # A receiver takes a chunk out of the buffer into which a sender has put it (packets as they come); to
+        # other nodes a proxy thread hands each chunk to its NIC. All peers share the channels.
         share_bytes, posts = size_bytes / view.ranks, 0
         blocks = min(choice.blocks, _everything(_machine(view)))
         each = ceil(share_bytes * (view.ranks - 1) / blocks)
@@ -603,8 +603,8 @@ def _switched_GBps(  # noqa: N802 - unit in the name
 ) -> float:
     """Return the bandwidth of NVLS and NVLSTree: within a node the switch gives what it gives in one node.
 
-    The search between nodes starts from what NICs carry, and gives NVLS within a node no more. NICs carry as much
-    of what its trees send as of other trees (``busBw * .92``).
+    The search between nodes starts from what NICs carry, and gives NVLS within a node no more. NICs carry as
+    much of what its trees send as of other trees (``busBw * .92``).
     """
     machine, alone = _machine(view), _machine(replace(view, ranks=view.per_node))
     nvls, inside = machine.graphs.nvls, alone.graphs.nvls.intra_GBps

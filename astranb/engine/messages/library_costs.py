@@ -177,8 +177,8 @@ def _row(
     links_ns = [moved * part / way.rate_Bpns if way else 0.0 for way, part in zip(ways, parts, strict=True)]
     bounds_ns = [links_ns[0] / cost.link_share, links_ns[1] / cost.far_share + _posts_ns(those, cost)]
     if cost.blocks and ways[0]:
-        SM_GBps = cost.blocks * _copy_GBps(those, ways[0])
-        bounds_ns = [max(*bounds_ns, moved / SM_GBps) + cost.fill_bytes / SM_GBps]
+        copied_GBps = cost.blocks * _copy_GBps(those, ways[0])  # noqa: N806 - unit in the name
+        bounds_ns = [max(*bounds_ns, moved / copied_GBps) + cost.fill_bytes / copied_GBps]
     all_ns = max(bounds_ns)
     if cost.bandwidth_GBps:
         all_ns = (size_bytes + cost.fill_bytes) / cost.bandwidth_GBps
