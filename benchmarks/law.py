@@ -59,7 +59,8 @@ def lines_us() -> dict[tuple[str, str, str], float]:
 
 def _write(found: dict[tuple[str, str, str], float]) -> None:
     """Write the table: a row for each collective of an infrastructure."""
-    with TABLE.open("w", encoding="utf-8", newline="") as file:
+    whole = TABLE.with_suffix(".new")  # so that nobody reads a part of it
+    with whole.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["infra", "collective", *SIZES])
         for infra in (*BOXES, *NETWORKS):
@@ -68,6 +69,7 @@ def _write(found: dict[tuple[str, str, str], float]) -> None:
                 if any(times):
                     written = ("" if one is None else f"{one:.2f}" for one in times)
                     writer.writerow([infra, collective, *written])
+    whole.replace(TABLE)
 
 
 def main(arguments: list[str]) -> None:

@@ -152,7 +152,8 @@ def keep(found: Iterable[Point]) -> None:
         if point.row.blind and point.fidelity in ("cacheline", "congestion"):
             times.setdefault((point.row.id, point.fidelity + FIRST, point.size), point.simulated_us)
     kinds = dict.fromkeys(kind for _, kind, _ in times)
-    with POINTS.open("w", encoding="utf-8", newline="") as file:
+    whole = POINTS.with_suffix(".new")  # so that nobody reads a part of it
+    with whole.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["table", "fidelity", *map(format_bytes, SIZES)])
         for row in rows():
@@ -161,6 +162,7 @@ def keep(found: Iterable[Point]) -> None:
                 if any(mine):
                     written = ("" if one is None else f"{one:.5g}" for one in mine)
                     writer.writerow([row.id, kind, *written])
+    whole.replace(POINTS)
 
 
 def table(fidelity: str, found: Iterable[Point]) -> str:

@@ -9,8 +9,8 @@ from astranb.collectives import library_cost, library_view
 from astranb.core.errors import InputError
 from astranb.core.units import size_bytes
 from astranb.engine.messages.library_costs import KNOWN_ERROR
-from astranb.infragraph import blueprint
-from benchmarks.law import COARSE, lines_us
+from astranb.infragraph import blueprint, blueprints
+from benchmarks.law import BOXES, COARSE, NETWORKS, lines_us
 from benchmarks.law import time_us as run_us
 from benchmarks.libraries import errors_of, points
 
@@ -54,8 +54,29 @@ def test_alone_a_collective_takes_the_librarys_time(name, size):
 
 LINES_US = lines_us()
 """What cache lines take on every blueprint, to 64 MiB: the table that ``benchmarks.law`` writes."""
-EXCEPTIONS: dict[tuple[str, str, str], str] = {}
+EXCEPTIONS = {
+    ("dgx-a100", "all_reduce", "4 MiB"): "+36 %: lines take 56 us, a100-ar-thanos 82",
+    ("dgx-h800", "all_reduce", "1 MiB"): "+38 %: its narrow NVLink bounds only the second stage of NVLS",
+    ("rtxpro6000", "all_reduce", "64 KiB"): "+36 %: NCCL's table has 1 us a hop of LL over PCIe, lines less",
+}
 """Cases in which messages and cache lines are further apart, and why; docs/fidelity.md says so."""
+
+
+def test_the_law_is_about_every_blueprint():
+    infras = {infra for infra, _, _ in LINES_US}
+    assert infras == {*BOXES, *NETWORKS}
+    named = {one for infra in infras for one in (infra, *infra.split("server=")) if one}
+    listed = {name.partition(":")[0] for name, _ in blueprints()}
+    without = {name for name in listed if not _has_library(name)}
+    assert listed - without - {name.partition(":")[0] for name in named} <= {"fat-tree"}  # a larger clos
+
+
+def _has_library(name):
+    try:
+        library_cost(library_view(blueprint(name)), "all_reduce", 1 << 20)
+    except InputError:
+        return False
+    return True
 
 
 @pytest.mark.parametrize("infra", sorted({infra for infra, _, _ in LINES_US}))
