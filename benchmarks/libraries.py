@@ -76,7 +76,7 @@ class Point:
 
     @property
     def group(self) -> str:
-        """Which machines its row is about."""
+        """Machines of its row."""
         if self.row.boxes == 1:
             return _GROUPS[0]
         return _GROUPS[2 if self.row.network.startswith(_OWN_TRANSPORT) else 1]
@@ -166,7 +166,7 @@ def keep(found: Iterable[Point]) -> None:
 
 
 def table(fidelity: str, found: Iterable[Point]) -> str:
-    """Return the errors of each published table by size, as they are now, as Markdown."""
+    """Return the errors of each published table by size, as they are now, as Markdown; *blind* at first."""
     kinds = _FIDELITIES[fidelity]
     mine = [point for point in found if point.fidelity in kinds]
     heads = [format_bytes(size) for size in SIZES]
@@ -175,7 +175,8 @@ def table(fidelity: str, found: Iterable[Point]) -> str:
         own = {point.size: point for point in mine if point.row.id == row.id}
         if own:
             cells = (_cell(own[size]) if size in own else "" for size in SIZES)
-            lines.append(f"| {row.id} | {' | '.join(cells)} | {Errors.of(own.values()).mean:.0%} |")
+            name = f"*{row.id}*" if row.blind else row.id
+            lines.append(f"| {name} | {' | '.join(cells)} | {Errors.of(own.values()).mean:.0%} |")
     return "\n".join(lines)
 
 

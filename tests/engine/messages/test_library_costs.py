@@ -53,7 +53,7 @@ def test_alone_a_collective_takes_the_librarys_time(name, size):
 
 
 LINES_US = lines_us()
-"""What cache lines take on every blueprint, to 64 MiB: the table that ``benchmarks.law`` writes."""
+"""Times of cache lines on every blueprint, to 64 MiB: the table that ``benchmarks.law`` writes."""
 _TWO_MI300X, _TWO_MI355X, _TWO_A100 = (two_boxes(box) for box in ("mi300x", "mi355x", "dgx-a100"))
 _RCCL_HOP = "RCCL's base and hop are its trees', for exchanges, too"
 _AMD_POSTS = "NCCL's table has 2 us a step for a host of AMD to post, lines have none"
