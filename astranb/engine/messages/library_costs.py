@@ -171,17 +171,13 @@ def _row(
     rounds = 2 if collective == t.ALL_REDUCE else 1
     chained = collective in (t.BROADCAST, t.REDUCE)
     moved = size_bytes * (1 if chained else rounds * (count - 1) / count)  # by each rank
-    hops_us = [cost.near_us, cost.far_us]
-    ways = [those.way(0) if width > 1 else None, those.way(width - 1) if width < count else None]
-    parts = _parts(those, algorithm.number, chained=chained)
-    links_ns = [moved * part / way.rate_Bpns if way else 0.0 for way, part in zip(ways, parts, strict=True)]
-    bounds_ns = [links_ns[0] / cost.link_share, links_ns[1] / cost.far_share + _posts_ns(those, cost)]
-    if cost.blocks and ways[0]:
-        copied_GBps = cost.blocks * _copy_GBps(those, ways[0])  # noqa: N806 - unit in the name
-        bounds_ns = [max(*bounds_ns, moved / copied_GBps) + cost.fill_bytes / copied_GBps]
-    all_ns = max(bounds_ns)
-    if cost.bandwidth_GBps:
-        all_ns = (size_bytes + cost.fill_bytes) / cost.bandwidth_GBps
+    ways = those.way(0) if width > 1 else None, those.way(width - 1) if width < count else None
+    links_ns = [
+        moved * part / way.rate_Bpns if way else 0.0
+        for way, part in zip(ways, _parts(those, algorithm.number, chained=chained), strict=True)
+    ]
+    all_ns = _all_ns(those, cost, size_bytes, moved, links_ns)
+    hops_us = cost.near_us, cost.far_us
     hops_ns = [
         max(0.0, 1e3 * us - way.latency_ns) if way else 0.0 for us, way in zip(hops_us, ways, strict=True)
     ]
@@ -210,11 +206,37 @@ def _row(
     return (algorithm.number, algorithm.window, pieces, *(round(one) for one in (begin_ns, gap_ns, *hops_ns)))
 
 
+def _all_ns(
+    those: _Ranks, cost: LibraryCost, size_bytes: int, moved: float, links_ns: Sequence[float]
+) -> float:
+    """Return how long all bytes take: by the library's bandwidth, or the slowest of what they pass.
+
+    Parameters
+    ----------
+    those : _Ranks
+    cost : LibraryCost
+    size_bytes : int
+    moved : float
+        Bytes that each rank sends.
+    links_ns : sequence of float
+        Of what crosses a link in a node, and a NIC.
+    """
+    if cost.bandwidth_GBps:
+        return (size_bytes + cost.fill_bytes) / cost.bandwidth_GBps
+    near_ns, far_ns = links_ns
+    all_ns = max(near_ns / cost.link_share, far_ns / cost.far_share + _posts_ns(those, cost))
+    if cost.blocks and those.view.per_node > 1:
+        rate_GBps = cost.blocks * _copy_GBps(those, those.way(0))  # noqa: N806 - unit in the name
+        all_ns = max(all_ns, moved / rate_GBps) + cost.fill_bytes / rate_GBps
+    return all_ns
+
+
 def _rings(those: _Ranks) -> int:
     """Return over how many rings or trees a collective's messages go: one for each NIC, or of a mesh."""
-    if those.view.per_node < len(those.ranks):
+    count = len(those.ranks)
+    if those.view.per_node < count:
         return max(1, those.view.nics)
-    return len(node_rings(len(those.ranks))) if those.network.fabric.shape.meshed else 1
+    return len(node_rings(count)) if those.network.fabric.shape.meshed and count > 2 else 1
 
 
 def _parts(those: _Ranks, algorithm: int, *, chained: bool) -> list[float]:
