@@ -3,31 +3,54 @@
 ``python -m benchmarks.libraries [--most 16MiB] [--only ID] [--write]`` simulates the rows of
 ``astranb/hardware/measured/collectives.csv`` that blueprints describe, at every power of four: algorithm,
 protocol, channels and launch as ``astranb run collective`` chooses them, line by line, nothing fitted.
-With ``--fidelity congestion`` by messages with the library's costs, to 1 GiB in seconds; large sizes by lines
-take minutes with ``--coalesce 16``.
-``--write`` renews the table in docs/fidelity.md, and what README.md says of it; with ``--only`` these rows
-alone, and the means.
+With ``--fidelity congestion`` (or ``analytical``) by messages with the library's costs, to 1 GiB in seconds;
+large sizes by lines take minutes with ``--coalesce 16``.
+``--write`` puts the points into ``tests/data/libraries.csv``, row by row, and what is made of them into
+docs/fidelity.md and README.md; ``--page`` does the latter alone. The first times of a blind table stay.
 """
 
 from __future__ import annotations
 
 import argparse
-import re
+import csv
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
 from time import perf_counter
 from typing import Final, NamedTuple
 
 import astranb as anb
 from astranb.core.units import format_bytes, size_bytes
 from astranb.hardware import MeasuredCollective, measured_collectives
-from scripts.generated import README, generated, write_generated
+from scripts.generated import FIDELITY, README, write_generated
 
-TABLE: Final = "python -m benchmarks.libraries --write"
+SUMMARY: Final = "python -m benchmarks.libraries --page"
+BY_LINES: Final = "python -m benchmarks.libraries --write"
 BY_MESSAGES: Final = "python -m benchmarks.libraries --fidelity congestion --most 1GiB --write"
+POINTS: Final = Path(__file__).parents[1] / "tests" / "data" / "libraries.csv"
+SIZES: Final = tuple(1 << power for power in range(10, 31, 2))
+COARSE: Final = "cacheline, coarse"
+FIRST: Final = ", first"
+"""Behind a fidelity: the times of a blind table when it was first compared."""
+FITTED: Final = {
+    **dict.fromkeys(("h100-ar-p5-aws", "h100-ar-a3mega", "h200-ag-a3u-2", "h200-ag-a3u-2-sky"), SIZES),
+    **dict.fromkeys(("mi300x-ar-rccl2223", "mi300x-ar-rccl2223-graph"), (1 << 10,)),
+    **dict.fromkeys(("b200-ar-vultr", "b200-ag-vultr"), (1 << 12,)),
+    "b200-sr-vultr": (1 << 20,),
+}
+"""Points that chose a number: *What is fitted* in docs/fidelity.md."""
 
 _OWN_TRANSPORT: Final = ("p5:", "a3-mega:")
 """Clouds whose networks have a transport of their own, as a row's network begins."""
+_GROUPS: Final = ("one box", "2 to 4 boxes", "2 boxes, a cloud's own transport")
+_FIDELITIES: Final = {
+    "by lines": ("cacheline", COARSE),
+    "by messages": ("congestion",),
+    "analytical": ("analytical",),
+}
+_ROLES: Final = ("blind", "known", "fitted")
 
 
 @dataclass(frozen=True)
@@ -36,14 +59,52 @@ class Point:
 
     row: MeasuredCollective
     size: int
-    choice: str
+    fidelity: str
     simulated_us: float
-    seconds: float
 
     @property
     def error(self) -> float:
         """Relative error of the simulated time."""
         return self.simulated_us / self.row.times_us[self.size] - 1
+
+    @property
+    def role(self) -> str:
+        """``blind`` as it was first compared, ``fitted`` where it chose a number, otherwise ``known``."""
+        if self.fidelity.endswith(FIRST):
+            return "blind"
+        return "fitted" if self.size in FITTED.get(self.row.id, ()) else "known"
+
+    @property
+    def group(self) -> str:
+        """Machines of its row."""
+        if self.row.boxes == 1:
+            return _GROUPS[0]
+        return _GROUPS[2 if self.row.network.startswith(_OWN_TRANSPORT) else 1]
+
+
+class Errors(NamedTuple):
+    """Errors of some points, absolute but for the worst."""
+
+    points: int
+    median: float
+    mean: float
+    worst: float
+
+    @staticmethod
+    def of(points: Iterable[Point]) -> Errors:
+        """Return those of some points; of none, zeros."""
+        found = [point.error for point in points]
+        if not found:
+            return Errors(0, 0.0, 0.0, 0.0)
+        each = [abs(error) for error in found]
+        return Errors(len(found), median(each), sum(each) / len(each), max(found, key=abs))
+
+    @property
+    def text(self) -> str:
+        """As a cell of a table."""
+        if not self.points:
+            return ""
+        return f"{self.points}: {self.median:.0%}, {self.mean:.0%}, {self.worst:+.0%}"
 
 
 def rows() -> list[MeasuredCollective]:
@@ -53,12 +114,11 @@ def rows() -> list[MeasuredCollective]:
 
 def sizes_of(row: MeasuredCollective) -> list[int]:
     """Return the powers of four that were measured."""
-    return [size for size in row.times_us if size >= row.least_bytes and size.bit_length() % 2 == 1]
+    return [size for size in SIZES if size in row.times_us and size >= row.least_bytes]
 
 
 def simulate(row: MeasuredCollective, size: int, fidelity: str = "cacheline", coalesce: int = 1) -> Point:
     """Run what the library runs for one size, by cache lines perhaps several as one request."""
-    began = perf_counter()
     sim = anb.explore.library_run(
         row.infra,
         row.collective,
@@ -69,120 +129,148 @@ def simulate(row: MeasuredCollective, size: int, fidelity: str = "cacheline", co
         coalesce=coalesce,
     )
     sim.run()
-    name = fidelity
-    if fidelity == "cacheline":
-        found = anb.collectives.library_choice(row.infra, row.collective, size, gpu=row.gpu)
-        name = f"{found.algorithm}/{found.protocol}" + (f" x{coalesce}" if coalesce > 1 else "")
-    return Point(row, size, name, sim.now_us, perf_counter() - began)
+    return Point(row, size, fidelity if coalesce == 1 else COARSE, sim.now_us)
+
+
+def points() -> list[Point]:
+    """Return the committed points."""
+    known = {row.id: row for row in rows()}
+    with POINTS.open(encoding="utf-8", newline="") as file:
+        return [
+            Point(known[line["table"]], size, line["fidelity"], float(line[format_bytes(size)]))
+            for line in csv.DictReader(file)
+            for size in SIZES
+            if line[format_bytes(size)]
+        ]
+
+
+def keep(found: Iterable[Point]) -> None:
+    """Put points into the table of points; those of a blind table also as its first, unless it has some."""
+    times = {(point.row.id, point.fidelity, point.size): point.simulated_us for point in points()}
+    for point in found:
+        times[point.row.id, point.fidelity, point.size] = point.simulated_us
+        if point.row.blind and point.fidelity in ("cacheline", "congestion"):
+            times.setdefault((point.row.id, point.fidelity + FIRST, point.size), point.simulated_us)
+    kinds = dict.fromkeys(kind for _, kind, _ in times)
+    whole = POINTS.with_suffix(".new")  # so that nobody reads a part of it
+    with whole.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["table", "fidelity", *map(format_bytes, SIZES)])
+        for row in rows():
+            for kind in sorted(kinds):
+                mine = [times.get((row.id, kind, size)) for size in SIZES]
+                if any(mine):
+                    written = ("" if one is None else f"{one:.5g}" for one in mine)
+                    writer.writerow([row.id, kind, *written])
+    whole.replace(POINTS)
+
+
+def table(fidelity: str, found: Iterable[Point]) -> str:
+    """Return the errors of each published table by size, as they are now, as Markdown; *blind* at first."""
+    kinds = _FIDELITIES[fidelity]
+    mine = [point for point in found if point.fidelity in kinds]
+    heads = [format_bytes(size) for size in SIZES]
+    lines = [f"| table | {' | '.join(heads)} | mean |", "|---" * (len(SIZES) + 2) + "|"]
+    for row in rows():
+        own = {point.size: point for point in mine if point.row.id == row.id}
+        if own:
+            cells = (_cell(own[size]) if size in own else "" for size in SIZES)
+            name = f"*{row.id}*" if row.blind else row.id
+            lines.append(f"| {name} | {' | '.join(cells)} | {Errors.of(own.values()).mean:.0%} |")
+    return "\n".join(lines)
+
+
+def _cell(point: Point) -> str:
+    """Return an error in percent; fitted ones in brackets, those of coarse runs with a tilde."""
+    error = f"{'~' if point.fidelity == COARSE else ''}{100 * point.error:+.0f}"
+    return f"({error})" if point.role == "fitted" else error
+
+
+def summary(found: Iterable[Point]) -> str:
+    """Return the errors of each group by role at each fidelity, as Markdown."""
+    every = list(found)
+    lines = ["| machines | fidelity | blind | known | fitted |", "|---|---|---|---|---|"]
+    for group in _GROUPS:
+        for fidelity, kinds in _FIDELITIES.items():
+            cells = []
+            for role in _ROLES:
+                names = [kind + FIRST for kind in kinds] if role == "blind" else kinds
+                mine = (one for one in every if one.fidelity in names and one.group == group)
+                cells.append(Errors.of(one for one in mine if one.role == role).text)
+            if any(cells):
+                lines.append(f"| {group} | {fidelity} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def errors_of(fidelity: str, found: Iterable[Point], *groups: str, role: str = "") -> Errors:
+    """Return the errors of groups at a fidelity; by default of all roles as they are now."""
+    kinds = [kind + FIRST * (role == "blind") for kind in _FIDELITIES[fidelity]]
+    return Errors.of(
+        one
+        for one in found
+        if one.fidelity in kinds and one.group in (groups or _GROUPS) and role in ("", one.role)
+    )
+
+
+def words(found: Iterable[Point]) -> str:
+    """Return what README.md says: points and mean errors by lines and by messages."""
+    every = list(found)
+    count = sum(1 for one in every if not one.fidelity.endswith(FIRST) and one.fidelity != "analytical")
+    page = "docs/fidelity.md#libraries-as-they-run"
+    said = [f"[{count} points]({page}) of nccl-tests and rccl-tests, mean error"]
+    for fidelity in ("by lines", "by messages"):
+        blind = errors_of(fidelity, every, role="blind")
+        means = [f"{group} {errors_of(fidelity, every, group).mean:.0%}" for group in _GROUPS]
+        first = [f"blind {blind.mean:.0%}"] if blind.points else []
+        said.append(f"{fidelity}: {'; '.join([*first, *means])}")
+    return " ".join([said[0], said[1] + ".", said[2][0].upper() + said[2][1:]]).replace("%", " %")
+
+
+def blocks(found: Iterable[Point]) -> dict[tuple[str, Path], str]:
+    """Return what is generated, by its command and its page."""
+    every = list(found)
+    return {
+        (SUMMARY, FIDELITY): summary(every),
+        (BY_LINES, FIDELITY): table("by lines", every),
+        (BY_MESSAGES, FIDELITY): table("by messages", every),
+        (SUMMARY, README): words(every),
+    }
 
 
 def main(arguments: list[str]) -> None:
-    """Print each point, then the table."""
+    """Print each point, then the summary."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.libraries")
     parser.add_argument("--most", default="16MiB", help="largest size (default: 16MiB)")
     parser.add_argument("--fidelity", default="cacheline", help="or congestion, analytical")
     parser.add_argument("--coalesce", type=int, default=1, help="cache lines as one request: not exact")
     parser.add_argument("--least", default="1", help="smallest size (default: all)")
     parser.add_argument("--only", action="append", help="a row's id; may be repeated")
-    parser.add_argument("--write", action="store_true", help="renew the table of docs/fidelity.md")
+    parser.add_argument("--write", action="store_true", help="keep the points, and renew the pages")
+    parser.add_argument("--page", action="store_true", help="renew the pages by the points that are kept")
     args = parser.parse_args(arguments)
     found = []
     by_messages = args.fidelity != "cacheline"
-    for row in rows():
+    for row in [] if args.page else rows():
         if (args.only and row.id not in args.only) or (by_messages and row.collective == "send_recv"):
             continue
         for size in sizes_of(row):
             if not size_bytes(args.least) <= size <= size_bytes(args.most):
                 continue
+            began = perf_counter()
             point = simulate(row, size, args.fidelity, args.coalesce)
             found.append(point)
-            measured = row.times_us[size]
             print(
-                f"{row.id:<26} {format_bytes(size):>8} {point.choice:<20} {point.simulated_us:9.2f} "
-                f"{measured:9.2f} {point.error:+7.1%} {point.seconds:5.1f} s",
-                file=sys.stderr, flush=True,
-            )  # fmt: skip
-    whose = BY_MESSAGES if by_messages else TABLE
-    lines = _lines(found)
-    if args.only and args.write:
-        lines = _lines_of(generated(whose)) | lines
-    text = table(lines)
-    print(text)
-    if args.write:
-        write_generated(whose, text)
-        if not by_messages:
-            write_generated(TABLE, summary(text), README)
-
-
-class Line(NamedTuple):
-    """A published table as a line of ours.
-
-    Attributes
-    ----------
-    points : int
-    mean : float
-        Of the errors.
-    worst, blind : str
-    """
-
-    points: int
-    mean: float
-    worst: str
-    blind: str
-
-
-def _lines(found: list[Point]) -> dict[str, Line]:
-    """Return the line of each published table."""
-    lines = {}
-    for row in {point.row.id: point.row for point in found}.values():
-        mine = [point for point in found if point.row.id == row.id]
-        worst = max(mine, key=lambda point: abs(point.error))
-        mean = sum(abs(point.error) for point in mine) / len(mine)
-        worst_text = f"{worst.error:+.0%} at {format_bytes(worst.size)}"
-        lines[row.id] = Line(len(mine), mean, worst_text, "all" if row.blind else "none")
-    return lines
-
-
-def _lines_of(text: str) -> dict[str, Line]:
-    """Read the lines of a table as it stands."""
-    cells = [[cell.strip() for cell in line.strip("| ").split("|")] for line in text.splitlines()[2:]]
-    return {
-        name: Line(int(points), int(mean.rstrip("%")) / 100, *others)
-        for name, points, mean, *others in cells
-        if not name.startswith("**")
-    }
-
-
-def table(lines: dict[str, Line]) -> str:
-    """Return a row for each published table as Markdown, then the means over all points."""
-    found = ["| published table | points | mean error | worst | of which blind |", "|---|---|---|---|---|"]
-    order = [row for row in rows() if row.id in lines]
-    for row in order:
-        one = lines[row.id]
-        found.append(f"| {row.id} | {one.points} | {one.mean:.0%} | {one.worst} | {one.blind} |")
-    groups = {
-        "one box": [row.id for row in order if row.boxes == 1],
-        "2 to 4 boxes": [
-            row.id for row in order if row.boxes > 1 and not row.network.startswith(_OWN_TRANSPORT)
-        ],
-        "2 boxes, a cloud's own transport": [
-            row.id for row in order if row.network.startswith(_OWN_TRANSPORT)
-        ],
-    }
-    for name, ids in groups.items():
-        if points := sum(lines[one].points for one in ids):
-            mean = sum(lines[one].points * lines[one].mean for one in ids) / points
-            found.append(f"| **{name}** | {points} | {mean:.0%} | | |")
-    return "\n".join(found)
-
-
-def summary(text: str) -> str:
-    """Return the groups of such a table in words: how many points, and the mean error of each group."""
-    groups = re.findall(r"^\| \*\*(.+?)\*\* \| (\d+) \| (\d+)% \|", text, re.MULTILINE)
-    points = sum(int(count) for _, count, _ in groups)
-    errors = "; ".join(f"{name} {error} %" for name, _, error in groups)
-    page = "docs/fidelity.md#libraries-as-they-run"
-    return f"[{points} points]({page}) of nccl-tests and rccl-tests, mean error: {errors}"
+                f"{row.id:<26} {format_bytes(size):>8} {point.fidelity:<20} {point.simulated_us:9.2f} "
+                f"{row.times_us[size]:9.2f} {point.error:+7.1%} {perf_counter() - began:5.1f} s",
+                flush=True,
+            )
+            if args.write:
+                keep([point])
+    every = points()
+    print(summary(every if args.page or args.write else found))
+    if args.page or args.write:
+        for (command, page), text in blocks(every).items():
+            write_generated(command, text, page)
 
 
 if __name__ == "__main__":

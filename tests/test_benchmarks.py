@@ -12,7 +12,7 @@ import pytest
 import benchmarks.__main__ as table
 from benchmarks import NotMeasured, device_kernels, libraries, measured
 from benchmarks.resident import most_of_command, most_resident
-from scripts.generated import README, generated, write_generated
+from scripts.generated import generated, write_generated
 
 MEGABYTE = 1 << 20
 
@@ -74,18 +74,38 @@ def test_the_memory_of_a_process_is_its_own() -> None:
     assert 2 * MEGABYTE < command < 400 * MEGABYTE < len(held) < most_resident()
 
 
-def test_the_readme_says_of_measurements_what_the_table_says() -> None:
-    text = generated(libraries.TABLE)
-    words = generated(libraries.TABLE, README)
-    assert words == libraries.summary(text)
-    rows = [line.split("|")[1:4] for line in text.splitlines()[2:]]
-    points = {name.strip(" *"): int(count) for name, count, _ in rows if "**" in name}
-    clouds = ("p5:", "a3-mega:")
-    boxes = {row.id: -1 if row.network.startswith(clouds) else row.boxes for row in libraries.rows()}
-    single = [(boxes[name.strip()], int(count)) for name, count, _ in rows if "**" not in name]
-    assert points["one box"] == sum(count for of, count in single if of == 1)
-    assert points["2 to 4 boxes"] == sum(count for of, count in single if of > 1)
-    assert words.startswith(f"[{sum(count for _, count in single)} points]")
+def test_pages_say_of_libraries_what_was_simulated() -> None:
+    found = libraries.points()
+    for (command, page), text in libraries.blocks(found).items():
+        assert generated(command, page) == text, f"{page.name}: run python -m benchmarks.libraries --page"
+    now = [one for one in found if not one.fidelity.endswith(libraries.FIRST)]
+    roles = {role: [one for one in now if one.role == role] for role in ("known", "fitted")}
+    assert len(roles["known"]) + len(roles["fitted"]) == len(now)
+    assert {one.row.id for one in roles["fitted"]} <= set(libraries.FITTED)
+    known = {row.id for row in libraries.rows()}
+    assert set(libraries.FITTED) <= known
+    first = [one for one in found if one not in now]
+    assert len(first) > 50
+    assert all(one.role == "blind" and one.row.blind for one in first)
+
+
+def test_tables_have_every_size_that_was_measured() -> None:
+    """By messages to 1 GiB; a send has no algorithm by messages."""
+    found = {(one.row.id, one.size) for one in libraries.points() if one.fidelity == "congestion"}
+    rows = [row for row in libraries.rows() if row.collective != "send_recv"]
+    assert found == {(row.id, size) for row in rows for size in libraries.sizes_of(row)}
+
+
+@pytest.mark.parametrize("name,size", [("h100-ar-dgxc", 1 << 24), ("mi355x-a2a-vultr-2", 1 << 20)])
+@pytest.mark.parametrize("fidelity", ["congestion", "analytical"])
+def test_a_point_that_is_kept_is_simulated_so(name: str, size: int, fidelity: str) -> None:
+    row = next(row for row in libraries.rows() if row.id == name)
+    kept = [
+        one for one in libraries.points() if (one.row.id, one.size, one.fidelity) == (name, size, fidelity)
+    ]
+    assert libraries.simulate(row, size, fidelity).simulated_us == pytest.approx(
+        kept[0].simulated_us, rel=1e-4
+    )
 
 
 def test_what_is_generated_is_replaced_between_comments(tmp_path: Path) -> None:

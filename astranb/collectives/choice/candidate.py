@@ -30,11 +30,18 @@ class LibraryCost:
         Latency of a hop within a node and between nodes, link included.
     bandwidth_GBps : float
         Bytes of the collective over their time, all channels together; 0 where only links bound it.
-    link_share : float
-        Data in what a link carries, where only links bound it: half of the bytes of packets are flags.
+    link_share, far_share : float
+        Data in what a link within a node and between nodes carries, where only links bound it: half of the
+        bytes of packets are flags.
     source : str
     saved_us : float
         What a replay in a graph saves, where the base latency counts a launch.
+    fill_bytes : int
+        Bytes that a pipeline carries while its first chunks come in and its last ones leave.
+    blocks : int
+        Thread blocks that copy, where the library's tables have no bandwidth of theirs; 0 if they have.
+    posts : int
+        Messages that each NIC is handed, one after another, where the library's tables count none.
     """
 
     algorithm: str
@@ -45,6 +52,10 @@ class LibraryCost:
     link_share: float
     source: str
     saved_us: float = 0.0
+    far_share: float = 1.0
+    fill_bytes: int = 0
+    blocks: int = 0
+    posts: int = 0
 
 
 @dataclass(frozen=True, slots=True)

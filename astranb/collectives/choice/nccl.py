@@ -10,6 +10,7 @@ Source of all numbers and rules: NVIDIA/nccl @5067397c (2.30.7), ``src/graph/tun
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from math import ceil, inf
 from typing import Final, NamedTuple
 
@@ -439,7 +440,9 @@ def _chunk(view: LibraryView, best: LibraryCandidate, size_bytes: int, blocks: i
                 chunk = least
         return chunk
     if best.algorithm == "NVLSTree":
-        chunk = 65_536 if view.nodes >= 4 else 131_072
+        # ncclNvlsTreeSm100Tuning: NICs of 400 Gb/s beside their GPUs
+        blackwell = view.capability >= 100 and 48 <= view.nic_GBps < 96 and 4 < view.per_node <= 8
+        chunk = 65_536 if view.nodes >= 4 or blackwell else 131_072
         for factor, least in ((4, 65_536), (1, 32_768)):
             if size_bytes < factor * heads * chunk and chunk > least:
                 chunk = least
@@ -500,9 +503,14 @@ def _exchange(view: LibraryView, collective: str, size_bytes: int) -> LibraryCho
     )
 
 
+def _everything(machine: _SearchedMachine) -> int:
+    """Return how many channels of a rank all its peers have together."""
+    return 1 << (machine.graphs.channels - 1).bit_length()
+
+
 def _peer_channels(machine: _SearchedMachine) -> tuple[int, int]:
     """Return how many channels of a rank one peer has: at most, and where all peers have some at once."""
-    view, everything = machine.view, 1 << (machine.graphs.channels - 1).bit_length()
+    view, everything = machine.view, _everything(machine)
     if view.nodes == 1:
         most = min(everything, 1 << (2 * view.links - 1).bit_length())
     else:
@@ -525,6 +533,7 @@ _PATTERNS: Final = {
 }
 _LINK_SHARE: Final = {"LL": 0.5, "LL128": 120 / 128, "Simple": 0.92}
 """Of a link's bandwidth: flags of packets; of Simple what NCCL's model takes of trees (``busBw * .92``)."""
+_NVLS_STAGES: Final = 3  # a node's chunks are put into buffers, added and spread by the switch, taken out
 
 
 def nccl_cost(view: LibraryView, collective: str, size_bytes: int) -> LibraryCost:
@@ -539,17 +548,35 @@ def nccl_cost(view: LibraryView, collective: str, size_bytes: int) -> LibraryCos
     """
     added_us = view.network.hop_us
     if collective in _EXCHANGES:
-        protocol = _exchange(view, collective, size_bytes).protocol
-        column = _PROTOCOLS.index(protocol)
+        choice = _exchange(view, collective, size_bytes)
+        column = _PROTOCOLS.index(choice.protocol)
         begin, near, far = (table["Ring"][column] for table in (_BASE_US, _hops(view), _NET_HOP_US))
-        far += added_us
-        return LibraryCost("direct", begin, near, far, 0.0, _LINK_SHARE[protocol], NCCL_SOURCE)
+        share = _LINK_SHARE[choice.protocol]
+        cost = LibraryCost("direct", begin, near, far + added_us, 0.0, share, NCCL_SOURCE)
+        if collective != "all_to_all":
+            return cost
+        # A receiver takes a chunk out of the buffer into which a sender has put it (packets as they come); to
+        # other nodes a proxy thread hands each chunk to its NIC. All peers share the channels.
+        share_bytes, posts = size_bytes / view.ranks, 0
+        blocks = min(choice.blocks, _everything(_machine(view)))
+        each = ceil(share_bytes * (view.ranks - 1) / blocks)
+        if view.nodes > 1:
+            each = ceil(share_bytes / choice.channels)
+            mine = choice.channels * ceil(each / choice.chunk_bytes) * (view.ranks - view.per_node)
+            posts = ceil(mine * view.per_node / view.nics)
+        fill = blocks * min(each, choice.chunk_bytes) if choice.protocol == "Simple" else 0
+        return replace(cost, fill_bytes=fill, blocks=blocks, posts=posts)
     best = nccl_candidates(view, collective, size_bytes)[0]
     name, column = best.algorithm, _PROTOCOLS.index(best.protocol)
     latency = _latency_us(_machine(view), collective, name, best.protocol, size_bytes, 0.0)
     begin, near, far = (table[name][column] for table in (_BASE_US, _hops(view), _NET_HOP_US))
+    fill, rate = 0, best.bandwidth_GBps
     if name in ("NVLS", "NVLSTree"):
         begin, near = begin + near, 0.0
+        blocks = _channels(_machine(view), collective, best, size_bytes)[0]
+        at_once = blocks * min(_MOST_HEADS, view.per_node) * _chunk(view, best, size_bytes, blocks)
+        fill = (_NVLS_STAGES - 1) * min(at_once, size_bytes)
+        rate = _switched_GBps(view, collective, name, size_bytes)
     elif name == "PAT":
         near, far = 0.0, latency - begin
     elif collective not in ("broadcast", "reduce"):
@@ -559,4 +586,28 @@ def nccl_cost(view: LibraryView, collective: str, size_bytes: int) -> LibraryCos
         between = ceil(steps / view.per_node) if view.nodes > 1 else 0
         if name == "Ring" and steps > between:
             near = max(0.0, latency - begin - between * far) / (steps - between)
-    return LibraryCost(_PATTERNS[name], begin, near, far + added_us, best.bandwidth_GBps, 1.0, NCCL_SOURCE)
+    return LibraryCost(
+        _PATTERNS[name],
+        begin,
+        near,
+        far + added_us,
+        rate,
+        1.0,
+        NCCL_SOURCE,
+        fill_bytes=fill,
+    )
+
+
+def _switched_GBps(  # noqa: N802 - unit in the name
+    view: LibraryView, collective: str, algorithm: str, size_bytes: int
+) -> float:
+    """Return the bandwidth of NVLS and NVLSTree: within a node the switch gives what it gives in one node.
+
+    The search between nodes starts from what NICs carry, and gives NVLS within a node no more. NICs carry as
+    much of what its trees send as of other trees (``busBw * .92``).
+    """
+    machine, alone = _machine(view), _machine(replace(view, ranks=view.per_node))
+    nvls, inside = machine.graphs.nvls, alone.graphs.nvls.intra_GBps
+    nvls = replace(nvls, intra_GBps=inside, inter_GBps=nvls.inter_GBps * _LINK_SHARE["Simple"])
+    machine = machine._replace(graphs=replace(machine.graphs, nvls=nvls))
+    return _bandwidth_GBps(machine, collective, algorithm, "Simple", size_bytes)

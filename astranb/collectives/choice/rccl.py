@@ -279,8 +279,13 @@ def _exchange(view: LibraryView, size_bytes: int) -> LibraryChoice:
     )
 
 
-_LINK_SHARE: Final = {"LL": 0.375, "Simple": 0.7}
-"""Of a link of gfx94x: RCCL counts 48 of 64 GB/s, and of these half for packets and 15/16 for Simple."""
+_LINK_SHARE: Final = {"LL": 24 / 56.25, "Simple": 45 / 56.25}
+"""Of what a link of gfx94x carries beside headers, 56.25 of 64 GB/s: RCCL counts 48 GB/s, and of these half
+for packets and 15/16 for Simple."""
+_DIRECT_SHARE: Final = {"LL": 0.375, "Simple": 0.7}
+"""The same of exchanges and of MSCCL's plans: *assumed*, 48 GB/s as part of 64."""
+_FAR_SHARE: Final = {"LL": 0.5, "Simple": 1.0}
+"""Of what a NIC carries: half of the bytes of packets are flags."""
 
 
 def rccl_cost(view: LibraryView, collective: str, size_bytes: int) -> LibraryCost:
@@ -302,4 +307,6 @@ def rccl_cost(view: LibraryView, collective: str, size_bytes: int) -> LibraryCos
     pattern = {"Tree": "doubleBinaryTree", "Ring": "ring"}.get(choice.algorithm, "direct")
     protocol = choice.protocol
     near, far = _HOP_US[name][protocol], _NET_HOP_US["Tree"][protocol] + view.network.hop_us
-    return LibraryCost(pattern, _BASE_US[protocol], near, far, 0.0, _LINK_SHARE[protocol], _SOURCE, _SAVED_US)
+    share = (_DIRECT_SHARE if pattern == "direct" else _LINK_SHARE)[protocol]
+    far_share = _FAR_SHARE[protocol]
+    return LibraryCost(pattern, _BASE_US[protocol], near, far, 0.0, share, _SOURCE, _SAVED_US, far_share)

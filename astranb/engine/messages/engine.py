@@ -33,7 +33,7 @@ from .library_costs import absent_of, costs_text
 from .link_ends import link_count, link_title, reverse_link
 from .paths import FIELDS, RunPart, field_of, resolve, unknown
 from .readers import READERS, RECORDED_WORDS
-from .reroute import RoutedLinks, closed_lanes, renamed, rerouted
+from .reroute import RoutedLinks, closed_lanes, mark_again, renamed, rerouted
 from .state import UNITS, MessageState
 from .why import explain_wait
 
@@ -298,6 +298,8 @@ class MessageEngine(MessageState):
             set_up(self.machine, edit.rows, down, edit.at_ps)
         else:
             apply_edit(edit, self.machine, self.base_ns)
+            if edit.field == "rate_Bpns" and self.routed is not None:
+                mark_again(self.machine, self.routed.network)
 
     def happened(self, watch: Any) -> str:
         """Describe what was reported last."""

@@ -185,22 +185,28 @@ def _routed(network: InfraNetwork, pairs: Pairs, *, congestion: bool) -> Links:
 def mark_shared(
     routes: np.ndarray, hops: np.ndarray, wires: Records, pairs: Pairs, network: InfraNetwork
 ) -> None:
-    """Mark routes between nodes that have a link on which messages of different groups can meet.
+    """Mark the routes between nodes with a link where messages of different groups can meet, and no others.
 
     They can where more comes in than the link carries: of each source as much as its best route over it does.
+    Routes without a key, which no new message takes, are left as they are.
     """
+    taken = np.asarray(routes["key"]) >= 0
+    routes["shared"][taken] = 0
     most_users = int(pairs.most.max(initial=_NOBODY))
     if most_users == _NOBODY or most_users == int(pairs.least.min()):  # one group alone
         return
     source, target = np.divmod(np.asarray(routes["key"]), network.npus)
     width = network.fabric.shape.per_node
     pair = np.searchsorted(pairs.key, routes["key"])
-    between = (source // width != target // width) & (pairs.most[pair] >= 0)
+    between = taken & (source // width != target // width)
+    between[between] = pairs.most[pair[between]] >= 0
     if not between.any():
         return
     count = routes["hops"] * between
     route = np.repeat(np.arange(len(routes)), count)
     link = hops[np.repeat(routes["first_hop"], count) + numbered(count)]
+    rate_Bpns = np.full(len(routes), np.inf)  # noqa: N806 - unit in the name
+    np.minimum.at(rate_Bpns, route, wires.rate_Bpns[link])
     user = pair[route]
     least, most = np.full(len(wires), np.iinfo(np.int64).max), np.full(len(wires), -1)
     np.minimum.at(least, link, pairs.least[user])
@@ -209,10 +215,10 @@ def mark_shared(
     if not meet.any():
         return
     route, link = route[meet], link[meet]
-    order = np.lexsort((routes["rate_Bpns"][route], source[route], link))
+    order = np.lexsort((rate_Bpns[route], source[route], link))
     sent = link[order] * network.npus + source[route][order]
     best = order[np.flatnonzero(np.diff(sent, append=-1))]  # the last of each source and link
-    comes = np.bincount(link[best], routes["rate_Bpns"][route[best]], len(wires))
+    comes = np.bincount(link[best], rate_Bpns[route[best]], len(wires))
     np.maximum.at(routes["shared"], route, (comes > 1.001 * wires.rate_Bpns)[link])
 
 

@@ -32,7 +32,7 @@ from .link_names import LinkNames
 from .network import communicating_pairs, mark_shared
 from .transport import free_message, quantum_of, row_at_link
 
-__all__ = ["RoutedLinks", "closed_lanes", "renamed", "rerouted"]
+__all__ = ["RoutedLinks", "closed_lanes", "mark_again", "renamed", "rerouted"]
 
 _LEFT = -1
 """Key of a route that no new message takes."""
@@ -284,12 +284,6 @@ def _grown(m: t.MessageMachine, found: MessageRoutes, had: int, network: InfraNe
     routes = allocate(len(m.routes) + len(new), MESSAGE_ROUTE)
     routes[: len(m.routes)] = m.routes
     routes.key[: len(m.routes)] = _LEFT
-    if m.config[0].congestion:
-        pairs = communicating_pairs(
-            m.operations, m.implementations, m.costs, m.groups, m.members, network.npus,
-            compat=not m.config[0].exact_chunks,
-        )  # fmt: skip
-        mark_shared(new, found.hops, found.wires, pairs, network)
     routes[len(m.routes) :] = new[np.argsort(new["key"], kind="stable")]
     hops = allocate(max(len(found.hops), 1), t.COUNTER)
     hops.value[: len(found.hops)] = found.hops
@@ -312,7 +306,20 @@ def _grown(m: t.MessageMachine, found: MessageRoutes, had: int, network: InfraNe
         ports.reshape(-1, most)[:, :each] = m.ports.reshape(-1, each)
         changed["ports"], changed["config"] = ports, own(m.config)
         changed["config"].ports = most
-    return m._replace(**changed)
+    grown = m._replace(**changed)
+    mark_again(grown, network)
+    return grown
+
+
+def mark_again(m: t.MessageMachine, network: InfraNetwork) -> None:
+    """Mark the routes whose links groups share, as the links are now: other ones, or faster or slower."""
+    if not m.config[0].congestion:
+        return
+    pairs = communicating_pairs(
+        m.operations, m.implementations, m.costs, m.groups, m.members, network.npus,
+        compat=not m.config[0].exact_chunks,
+    )  # fmt: skip
+    mark_shared(m.routes, np.asarray(m.hops.value), m.wires, pairs, network)
 
 
 def _longer(table: Records, count: int) -> Records:

@@ -17,7 +17,7 @@
 
 import pytest
 
-from astranb.collectives.choice.nccl import choose_nccl, nccl_candidates
+from astranb.collectives.choice.nccl import choose_nccl, nccl_candidates, nccl_cost
 from astranb.collectives.choice.nccl_graphs import channel_graphs
 from astranb.collectives.choice.topology import LibraryView, library_view
 from astranb.core.errors import InputError
@@ -184,3 +184,37 @@ def test_cards_have_rings_over_pcie(infra, pcie):
     assert found["Ring", "Simple"].latency_us == pytest.approx(8.4 + 14 * 5.7)
     assert choose_nccl(view, "all_reduce", KiB).protocol == "LL"
     assert choose_nccl(view, "all_reduce", 16 * MiB).simulated == "ring"
+
+
+@pytest.mark.parametrize(
+    "size,chunk", [(4 * MiB, 16 * KiB), (16 * MiB, 32 * KiB), (64 * MiB, 64 * KiB), (GiB, 128 * KiB)]
+)
+def test_nvls_fills_its_buffers_and_empties_them(size, chunk):
+    """A round of 16 channels for 8 heads before the switch adds the first, and one after the last."""
+    cost = nccl_cost(H100, "all_reduce", size)
+    assert cost.fill_bytes == 2 * 16 * 8 * chunk
+    assert nccl_cost(H100, "all_reduce", MiB).fill_bytes == 0  # a ring of packets
+
+
+def test_nvls_between_nodes_is_as_fast_within_one():
+    """The search between nodes gives a head of B200 48 GB/s, what its NIC carries; alone it has 80."""
+    two = library_view(resolve("single-tier:servers=2,server=dgx-b200"))
+    best, cost = nccl_candidates(two, "all_reduce", GiB)[0], nccl_cost(two, "all_reduce", GiB)
+    assert best.algorithm == "NVLSTree"
+    assert best.bandwidth_GBps < 300 < cost.bandwidth_GBps < 8 * 50
+    assert cost.bandwidth_GBps == pytest.approx(8 * 2 * 48 * 0.92 * 16 / 30)
+
+
+def test_an_exchange_is_posted_chunk_by_chunk():
+    """Eight ranks send through a NIC to its rail's rank: 64 KiB to each, in chunks of 32 KiB."""
+    two = library_view(resolve("single-tier:servers=2,server=dgx-h100"))
+    assert nccl_cost(two, "all_to_all", KiB).posts == 8
+    assert nccl_cost(two, "all_to_all", MiB).posts == 8 * 2
+    assert nccl_cost(H100, "all_to_all", MiB).posts == 0
+
+
+def test_all_peers_of_an_exchange_share_the_channels():
+    large = nccl_cost(H100, "all_to_all", GiB)
+    assert large.blocks == 32 < choose_nccl(H100, "all_to_all", GiB).blocks
+    assert large.fill_bytes == 32 * 512 * KiB
+    assert nccl_cost(H100, "all_to_all", KiB).fill_bytes == 0  # packets are taken out as they come

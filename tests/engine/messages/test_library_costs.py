@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
 import astranb as anb
+from astranb.collectives import library_cost, library_view
 from astranb.core.errors import InputError
+from astranb.core.units import size_bytes
 from astranb.engine.messages.library_costs import KNOWN_ERROR
-from benchmarks.libraries import BY_MESSAGES
-from scripts.generated import generated
+from astranb.infragraph import blueprint, blueprints
+from benchmarks.law import BOXES, COARSE, NETWORKS, lines_us
+from benchmarks.law import time_us as run_us
+from benchmarks.libraries import errors_of, points
 
 
 def two_boxes(server):
@@ -31,8 +33,8 @@ def time_us(*args, **options):
     return sim.result.time_us
 
 
-def lines_us(infra, name, size):
-    return anb.explore.library_run(infra, name, size).run().now_ps / anb.units.us
+def lines_us_of(infra, name, size):
+    return run_us(infra, name, size, coalesce=COARSE.get(size, 1))
 
 
 @pytest.mark.parametrize("size", ["1 KiB", "64 KiB", "1 MiB", "256 MiB"])
@@ -42,41 +44,111 @@ def test_alone_a_collective_takes_the_librarys_time(name, size):
     given = anb.gpu.chosen_preset("h100-sxm")[0]
     assert given is not None
     launch_us = given.launch_ps / anb.units.us
-    expected_us = launch_us + choice.candidates[0].time_us
+    cost = library_cost(library_view(blueprint("dgx-h100")), name, size_bytes(size))
+    filling_us = cost.fill_bytes / cost.bandwidth_GBps / 1000
+    expected_us = launch_us + choice.candidates[0].time_us + filling_us
     # NVLS moves less than messages can: half of the bytes of a direct exchange.
     least, most = (0.97, 1.1) if choice.algorithm == "NVLS" else (0.97, 1.03)
     assert least < time_us("dgx-h100", name, size) / expected_us < most
 
 
+LINES_US = lines_us()
+"""Times of cache lines on every blueprint, to 64 MiB: the table that ``benchmarks.law`` writes."""
+
+
+@pytest.mark.parametrize("infra", [TWO, "single-tier:servers=4,server=dgx-h100"])
+@pytest.mark.parametrize(
+    "name,size",
+    [
+        *(("all_gather", "64 KiB"), ("all_gather", "16 MiB"), ("reduce_scatter", "256 MiB")),
+        *(("all_reduce", "64 KiB"), ("all_reduce", "1 GiB")),
+    ],
+)
+def test_alone_between_boxes_a_collective_takes_the_librarys_time(infra, name, size):
+    """Rings were up to 29 % too fast, and a tree of one piece had no time for its bytes."""
+    best = anb.collectives.library_choice(infra, name, size).candidates[0]
+    cost = library_cost(library_view(blueprint(infra)), name, size_bytes(size))
+    given = anb.gpu.chosen_preset("h100-sxm")[0]
+    assert given is not None
+    expected_us = given.launch_ps / 1e6 + best.time_us + cost.fill_bytes / cost.bandwidth_GBps / 1000
+    assert time_us(infra, name, size) == pytest.approx(expected_us, rel=0.09)
+
+
+def test_an_exchange_of_rccl_is_bound_by_its_nics():
+    """RCCL's share of a link is that of xGMI: two boxes of MI355X exchange 64 MiB in 751 us."""
+    infra, size = two_boxes("mi355x"), 2**26
+    least_us = size / 2 / 50e9 * 1e6  # what a GPU sends to the other box by its NIC of 400 Gb/s
+    assert least_us < time_us(infra, "all_to_all", size) < least_us + 60
+
+
+_TWO_MI300X, _TWO_MI355X, _TWO_A100 = (two_boxes(box) for box in ("mi300x", "mi355x", "dgx-a100"))
+_RCCL_HOP = "RCCL's base and hop are its trees', for exchanges, too"
+_AMD_POSTS = "NCCL's table has 2 us a step for a host of AMD to post, lines have none"
+_CROWDED = "lines take nine times what the NICs need, messages twice; not explained"
 EXCEPTIONS = {
-    (
-        two_boxes("dgx-b200"),
-        "all_to_all",
-        "1 MiB",
-    ): "-38 %: NICs post their sends one after another by lines only",
-    (
-        two_boxes("mi300x"),
-        "all_to_all",
-        "64 KiB",
-    ): "+67 %: RCCL's base and hop are its rings', for exchanges, too",
-    (two_boxes("mi300x"), "all_to_all", "1 MiB"): "+53 %: the same",
+    ("dgx-a100", "all_reduce", "4 MiB"): "+36 %: lines take 56 us, a100-ar-thanos 82",
+    ("dgx-h800", "all_reduce", "1 MiB"): "+38 %: its narrow NVLink bounds only the second stage of NVLS",
+    ("rtxpro6000", "all_reduce", "64 KiB"): "+36 %: NCCL's table has 1 us a hop of LL over PCIe, lines less",
+    (_TWO_MI300X, "all_to_all", "1 KiB"): f"+70 %: {_RCCL_HOP}",
+    (_TWO_MI300X, "all_to_all", "64 KiB"): f"+66 %: {_RCCL_HOP}",
+    (_TWO_MI300X, "all_to_all", "1 MiB"): f"+41 %: {_RCCL_HOP}",
+    (_TWO_MI355X, "all_to_all", "1 KiB"): f"+70 %: {_RCCL_HOP}; mi355x-a2a-vultr-2 is 12 % shorter",
+    (_TWO_MI355X, "all_to_all", "64 KiB"): f"+66 %: {_RCCL_HOP}; mi355x-a2a-vultr-2 is 15 % shorter",
+    (_TWO_A100, "all_reduce", "4 MiB"): "+50 %: as on one box, and posting",
+    (_TWO_A100, "all_gather", "1 KiB"): f"+46 %: {_AMD_POSTS}",
+    (_TWO_A100, "all_gather", "64 KiB"): f"+51 %: {_AMD_POSTS}",
+    (_TWO_A100, "reduce_scatter", "1 KiB"): f"+46 %: {_AMD_POSTS}",
+    (_TWO_A100, "reduce_scatter", "64 KiB"): f"+50 %: {_AMD_POSTS}",
+    (two_boxes("dgx-b200"), "all_reduce", "16 MiB"): "+37 %: lines take 155 us, b200-ar-vultr-2 190",
+    (two_boxes("p5"), "all_to_all", "4 MiB"): "-49 %: by lines each chunk waits for EFA's software by itself",
+    ("clos:servers=4", "all_to_all", "1 MiB"): f"-58 %: {_CROWDED}",
+    ("clos:servers=4", "all_to_all", "4 MiB"): f"-75 %: {_CROWDED}",
 }
 """Cases in which messages and cache lines are further apart, and why; docs/fidelity.md says so."""
-CASES = [
-    (infra, name, size)
-    for boxes, sizes in (
-        (("dgx-h100", "dgx-a100", "dgx-b200", "mi300x"), ("1 KiB", "256 KiB", "1 MiB")),
-        ((two_boxes("dgx-h100"), two_boxes("dgx-b200"), two_boxes("mi300x")), ("64 KiB", "1 MiB")),
-    )
-    for infra in boxes
-    for name in ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
-    for size in sizes
-]
 
 
-@pytest.mark.parametrize("infra,name,size", [case for case in CASES if case not in EXCEPTIONS])
-def test_messages_take_what_cache_lines_take(infra, name, size):
-    assert abs(time_us(infra, name, size) / lines_us(infra, name, size) - 1) < 0.35
+def test_the_law_is_about_every_blueprint():
+    infras = {infra for infra, _, _ in LINES_US}
+    assert infras <= {*BOXES, *NETWORKS}
+    listed = {name.partition(":")[0] for name, _ in blueprints()}
+    without = {name for name in listed if not _has_library(name)}
+    assert listed - without - {infra.partition(":")[0] for infra in infras} == {"fat-tree"}  # a larger clos
+
+
+def _has_library(name):
+    try:
+        library_cost(library_view(blueprint(name)), "all_reduce", 1 << 20)
+    except InputError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("infra", sorted({infra for infra, _, _ in LINES_US}))
+def test_messages_take_what_cache_lines_take(infra):
+    """The law: within 35 % of cache lines, on every blueprint, to 64 MiB; exceptions are named."""
+    apart = {}
+    for (where, name, size), exact_us in LINES_US.items():
+        if where == infra:
+            error = time_us(infra, name, size) / exact_us - 1
+            assert ((infra, name, size) in EXCEPTIONS) == (abs(error) >= 0.35), f"{name} {size}: {error:+.0%}"
+            apart[name, size] = error
+    assert len(apart) >= 10
+
+
+@pytest.mark.parametrize("name,size", [("all_reduce", "64 KiB"), ("all_to_all", "1 MiB")])
+@pytest.mark.parametrize("infra", ["dgx-h100", "dgx-b200", "mi300x", TWO])
+def test_the_table_is_what_cache_lines_take(infra, name, size):
+    assert lines_us_of(infra, name, size) == pytest.approx(LINES_US[infra, name, size], rel=0.005)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("infra", sorted({infra for infra, _, _ in LINES_US}))
+def test_the_whole_table_is_what_cache_lines_take(infra):
+    """To 1 MiB of each blueprint, and one larger size."""
+    of = [key for key in LINES_US if key[0] == infra]
+    for key in of:
+        if size_bytes(key[2]) <= 1 << 20 or key[1:] == ("all_reduce", "16 MiB"):
+            assert lines_us_of(*key) == pytest.approx(LINES_US[key], rel=0.005), key
 
 
 def test_a_named_algorithm_has_the_time_of_bare_messages():
@@ -121,11 +193,10 @@ def test_the_summary_names_the_cost_and_its_known_error():
     sim.run()
     text = f"costs   collectives take what the GPUs' library takes (alone {KNOWN_ERROR}"
     assert text in sim.result.summary()
-    table = generated(BY_MESSAGES)
-    one, several = (
-        re.findall(rf"\*\*{group}\*\* \| \d+ \| (\d+)%", table)[0] for group in ("one box", "2 to 4 boxes")
-    )
-    assert f"{one} % off on one box, {several} % on several" == KNOWN_ERROR
+    found = points()
+    one = errors_of("by messages", found, "one box").mean
+    several = errors_of("by messages", found, "2 to 4 boxes", "2 boxes, a cloud's own transport").mean
+    assert f"{100 * one:.0f} % off on one box, {100 * several:.0f} % on several" == KNOWN_ERROR
 
 
 def test_collectives_meet_on_links():

@@ -137,3 +137,35 @@ def test_no_link_carries_more_than_it_can(name):
     uplink = needed_ns.max()
     assert uplink > 0.9 * sim.now_ps / 1000  # and the one that all share is hardly ever idle
     assert (machine.used.messages[machine.used.bytes > 0] <= machine.clock[0].messages).all()
+
+
+WIDE = "clos:servers=2,spines=1,spine_bandwidth=3200"
+DOWNLINK = "spinesw.0.port.0->leafsw.0.port.8"
+
+
+def test_links_are_shared_once_they_are_made_slow():
+    """A spine as wide as all NICs is shared by nobody; made slower during a run, it is, and alike."""
+    sim = two_jobs(WIDE, anb.collectives.all_gather("64 MiB", "ring"), cost="wire")
+    sim.step(40)
+    before = sim.state_hash()
+
+    def make(bandwidth: str) -> None:
+        for link in (UPLINK, DOWNLINK):
+            sim.set(f"{link}.bandwidth", bandwidth)
+
+    assert not sim.engine.machine.routes.shared.any()
+    make("100 Gb/s")
+    assert sim.engine.machine.routes.shared.any()
+    slow = sim.state_hash()
+    sim.step(10)
+    sim.back(10)
+    assert sim.state_hash() == slow
+    sim.run()
+    lasting = sim.result.jobs()
+    assert lasting.duration_ps.max() <= 1.05 * lasting.duration_ps.min()
+    sim.reset()
+    sim.step(40)
+    make("100 Gb/s")
+    make("3200 Gb/s")
+    assert not sim.engine.machine.routes.shared.any()
+    assert sim.state_hash() == before
