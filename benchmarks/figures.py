@@ -212,6 +212,8 @@ class Assumption:
         Thread blocks of figure 4; the paper says how many figures 10 and 11 have.
     figures : tuple of str
         What the change can move.
+    large : tuple of int
+        Sizes of figures 10 and 11 that are run besides `SIZES`.
     """
 
     name: str
@@ -220,6 +222,7 @@ class Assumption:
     get: str = "get, no fence"
     blocks: int = 64
     figures: tuple[str, ...] = ("4", "10", "11")
+    large: tuple[int, ...] = ()
 
     def points(self, figure: str) -> list[Point]:
         """Return the points that are run for figure 10 or 11: put and get, and both arbitrations."""
@@ -227,12 +230,12 @@ class Assumption:
         if figure == "10":
             return [
                 Point("10", 32, "reduce_scatter", algorithm, size, 32, changes=changes)
-                for size in SIZES["10"]
+                for size in SIZES["10"] + self.large
                 for algorithm in ("allpairs", self.get)
             ]
         return [
             Point("11", 16, "all_gather", algorithm, size, 4, arbitration=arbitration, changes=changes)
-            for size in SIZES["11"]
+            for size in SIZES["11"] + self.large
             for arbitration in ("fifo", "fair")
             for algorithm in ("put", self.get)
         ]
@@ -284,7 +287,7 @@ FIRST = {(8, 500): 640 * _KIB, (8, 5000): 2560 * _KIB, (32, 500): 2 * _MIB, (32,
 SIZES = {"10": (64 * _KIB, _MIB), "11": (2 * _MIB,)}
 """Sizes of figures 10 and 11 that are run for each assumption."""
 ALL = (
-    Assumption("the setting"),
+    Assumption("the setting", large=(4 * _MIB,)),
     Assumption(
         "the preset's numbers and the library's get",
         {"warps_per_block": 4, "max_outstanding": 1024, "fence_ps": 600_000},

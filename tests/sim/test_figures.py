@@ -86,6 +86,7 @@ def test_figures_come_out_together_with_the_setting():
     row = VARIED["the setting"]
     assert all(0.5 < ratio < 2 for ratio in row["4"].values())
     assert all(ratio > 1 for ratio in row["10"].values())
-    fifo, fair = row["11"].values()
-    assert fifo < 1
-    assert abs(fair - 1) < abs(fifo - 1)
+    for size in ("2 MiB", "4 MiB"):
+        fifo, fair = (row["11"][f"{size}, {arbitration}"] for arbitration in ("fifo", "fair"))
+        assert fifo < 1
+        assert abs(fair - 1) < abs(fifo - 1)
