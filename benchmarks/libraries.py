@@ -35,14 +35,15 @@ COARSE: Final = "cacheline, coarse"
 FIRST: Final = ", first"
 """Behind a fidelity: the times of a blind table when it was first compared."""
 FITTED: Final = {
-    **dict.fromkeys(("h100-ar-p5-aws", "h100-ar-a3mega", "h200-ag-a3u-2", "h200-ag-a3u-2-sky"), SIZES),
+    **dict.fromkeys(("h100-ar-p5-aws", "a100-ar-p4de-aws", "h100-ar-a3mega"), SIZES),
+    **dict.fromkeys(("h200-ag-a3u-2", "h200-ag-a3u-2-sky"), SIZES),
     **dict.fromkeys(("mi300x-ar-rccl2223", "mi300x-ar-rccl2223-graph"), (1 << 10,)),
     **dict.fromkeys(("b200-ar-vultr", "b200-ag-vultr"), (1 << 12,)),
     "b200-sr-vultr": (1 << 20,),
 }
 """Points that chose a number: *What is fitted* in docs/fidelity.md."""
 
-_OWN_TRANSPORT: Final = ("p5:", "a3-mega:")
+_OWN_TRANSPORT: Final = ("p4de:", "p5:", "a3-mega:")
 """Clouds whose networks have a transport of their own, as a row's network begins."""
 _GROUPS: Final = ("one box", "2 to 4 boxes", "2 boxes, a cloud's own transport")
 _FIDELITIES: Final = {
