@@ -27,7 +27,8 @@ COLLECTIVES: Final = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all"
 BOXES: Final = (
     *("dgx-h100", "dgx-b200", "dgx-a100", "mi300x", "dgx-2", "dgx-h20", "dgx-h800", "dgx-b300", "dgx-gb200"),
     *("dgx-gb300", "mi325x", "mi350x", "mi355x", "l40s", "rtxpro6000", "xe9680", "p5", "ndv5", "a3-mega"),
-    *("a3-high", "a3-ultra", "gb200-nvl72:trays=2", "gb300-nvl72:trays=2"),
+    *("a3-high", "a3-ultra", "a4", "p4d", "p4de", "p5en", "p6-b200", "ndv4", "ndmv4", "h100-nvl"),
+    *("gb200-nvl72:trays=2", "gb300-nvl72:trays=2"),
 )
 _IN_NETWORKS: Final = ("dgx-h100", "dgx-b200", "mi300x", "dgx-a100", "mi355x", "p5", "a3-mega", "a3-ultra")
 NETWORKS: Final = (

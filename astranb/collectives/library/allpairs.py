@@ -11,8 +11,9 @@ documentation, GPU-initiated networking). ``oneshot_poison`` is TensorRT-LLM's `
 
 from __future__ import annotations
 
-from astranb.collectives.language import PROTOCOLS, Cut, Program, Semaphore
+from astranb.collectives.language import PROTOCOLS, Cut, Program
 
+from .hierarchical import far_signals
 from .registry import algorithm
 
 __all__: list[str] = []
@@ -75,15 +76,28 @@ def all_reduce_allpairs_oneshot(p: Program) -> None:
 )
 def all_reduce_oneshot_poison(p: Program) -> None:
     p.poisoned = True
+    far = far_signals(p)
     for me in p.everyone:
         block = me.block()
         block.phase("store")
         first = me.number * p.ranks
+        near = [you for you in p.everyone if (me.number, you.number) not in far]
         for chunk in range(p.ranks):
-            block.copy(me.input[chunk], *(p.packets(you)[first + chunk] for you in p.everyone))
+            block.copy(me.input[chunk], *(p.packets(you)[first + chunk] for you in near))
+        for you in me.others:
+            if (me.number, you.number) in far:
+                for chunk in range(p.ranks):
+                    block.put(me.input[chunk], p.scratch(you)[first + chunk])
+                block.signal(far[you.number, me.number])
         block.phase("reduce")
+        for you in me.others:
+            if (me.number, you.number) in far:
+                block.wait(far[me.number, you.number])
         for chunk in range(p.ranks):
-            came = [p.packets(me)[you.number * p.ranks + chunk] for you in me.others]
+            came = [
+                (p.packets if you in near else p.scratch)(me)[you.number * p.ranks + chunk]
+                for you in me.others
+            ]
             block.reduce([me.input[chunk], *came], me.output[chunk])
 
 
@@ -190,10 +204,7 @@ def all_to_all_allpairs(p: Program) -> None:
 )
 def all_to_all_allpairs_poison(p: Program) -> None:
     p.poisoned = True
-    came: dict[tuple[int, int], Semaphore] = {}  # to other nodes go signals: NICs write by requests
-    for r in range(p.ranks) if p.nics_move else ():
-        far = [peer for peer in p.others(r) if peer // p.per_node != r // p.per_node]
-        came |= {(r, peer): p.semaphore(r) for peer in far}
+    came = far_signals(p)
     for r in range(p.ranks):
         block = p.block(r, warps=p.ranks)  # a warp for each peer
         own = block.warps(0, 1)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from astranb.collectives.language import Chunk, Chunks, Cut, Program
+from astranb.collectives.language import Chunk, Chunks, Cut, Program, Semaphore
 from astranb.core.errors import InputError
 
 from .registry import algorithm
@@ -29,6 +29,19 @@ def nodes_of(p: Program) -> tuple[int, int]:
             hint="use nodes of equal size, or another algorithm",
         )
     return p.per_node, p.ranks // p.per_node
+
+
+def far_signals(p: Program) -> dict[tuple[int, int], Semaphore]:
+    """Return, for two ranks that only NICs join, a semaphore of the first: data of the second have come.
+
+    NICs write by requests, not by packets whose reader could poll them.
+    """
+    return {
+        (me.number, you.number): me.semaphore()
+        for me in (p.everyone if p.nics_move else ())
+        for you in me.others
+        if me.number // p.per_node != you.number // p.per_node
+    }
 
 
 def _boxes_and_rails(p: Program) -> tuple[list[range], list[range]]:

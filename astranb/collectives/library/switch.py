@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from astranb.collectives.language import SWITCH_WRITES, Block, Program, Semaphore
 
-from .hierarchical import nodes_of
+from .hierarchical import far_signals, nodes_of
 from .registry import algorithm
 from .trees import double_tree
 
@@ -178,13 +178,21 @@ def all_reduce_oneshot_poison_mc(p: Program) -> None:
 )
 def all_reduce_twoshot_poison_mc(p: Program) -> None:
     p.poisoned = True
+    far = far_signals(p)
     for me in p.everyone:
         block, r = me.block(), me.number
         block.phase("scatter")
         for you in me.others:
-            block.put(me.input[you.number], p.packets(you)[r])
+            if (r, you.number) in far:
+                block.put(me.input[you.number], p.scratch(you)[r])
+                block.signal(far[you.number, r])
+            else:
+                block.put(me.input[you.number], p.packets(you)[r])
         block.phase("reduce and store")
-        came = [p.packets(me)[you.number] for you in me.others]
+        for you in me.others:
+            if (r, you.number) in far:
+                block.wait(far[r, you.number])
+        came = [(p.scratch if (r, you.number) in far else p.packets)(me)[you.number] for you in me.others]
         block.move([me.input[r], *came], [p.packets(you)[p.ranks + r] for you in p.everyone], SWITCH_WRITES)
         block.phase("poll")
         for chunk in range(p.ranks):
