@@ -22,6 +22,8 @@ PUBLISHED = {
     "llama3-70b": 70_553_706_496,
     "llama3-405b": 405_853_388_800,
     "mixtral-8x7b": 46_702_792_704,
+    "gpt-oss-20b": 20_914_757_184,
+    "gpt-oss-120b": 116_829_156_672,
 }
 ROUNDED = {
     # Parameters, and of experts those that a token meets, as papers round them.
@@ -35,6 +37,7 @@ ROUNDED = {
     "gpt3-175b": (174.6, 1e9),
     "deepseek-v3": (671.0, 1e9),
     "transformer-1t": (1008.0, 1e9),
+    "minimax-m2": (229, 1e9),  # as its page at Hugging Face counts
 }
 
 
