@@ -16,11 +16,12 @@ from astranb.gpu import Preset
 from astranb.infragraph import Infra, resolve
 
 from .candidate import LibraryCandidate, LibraryChoice, LibraryCost
+from .copy_engines import choose_nccl_engines, choose_rccl_engines
 from .mscclpp import choose_mscclpp
 from .nccl import choose_nccl, nccl_cost
-from .nccl_symmetric import choose_nccl_engines, choose_nccl_symmetric
+from .nccl_symmetric import choose_nccl_symmetric
 from .rccl import choose_rccl, rccl_cost
-from .rccl_direct import choose_rccl_direct, choose_rccl_engines
+from .rccl_direct import choose_rccl_direct
 from .serving import choose_sglang, choose_vllm
 from .topology import LibraryView, library_view
 from .trtllm import choose_trtllm

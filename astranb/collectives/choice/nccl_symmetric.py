@@ -16,7 +16,7 @@ from astranb.core.plural import plural
 from .candidate import LibraryCandidate, LibraryChoice
 from .topology import LibraryView
 
-__all__ = ["choose_nccl_engines", "choose_nccl_symmetric"]
+__all__ = ["choose_nccl_symmetric"]
 
 _SOURCE: Final = "NVIDIA/nccl @5067397c (2.30.7), src/sym_kernels.cc and src/device/symmetric"
 _MOST_BLOCKS: Final = 64
@@ -125,49 +125,6 @@ def choose_nccl_symmetric(view: LibraryView, collective: str, size_bytes: int) -
         source=_SOURCE,
         candidates=tuple(candidates),
         difference=best.difference,
-    )
-
-
-_ENGINES: Final = ("all_gather", "all_to_all")
-_ENGINES_SOURCE: Final = "NVIDIA/nccl @5067397c (2.30.7), src/ce_coll.cc"
-
-
-def choose_nccl_engines(view: LibraryView, collective: str, size_bytes: int) -> LibraryChoice:
-    """Return what NCCL runs by copy engines: in symmetric memory, where a program asks for no SMs.
-
-    It is asked for by ``NCCL_CTA_POLICY_ZERO``; sums need SMs.
-
-    Raises
-    ------
-    InputError
-        Copy engines have no such collective, or the GPUs are in several nodes.
-
-    Examples
-    --------
-    >>> h100 = LibraryView(8, 8, "h100-sxm", 90, links=18, switched=True)
-    >>> choose_nccl_engines(h100, "all_to_all", 2**20).simulated
-    'engines'
-    """
-    if collective not in _ENGINES or view.nodes > 1:
-        what = f"no model of {collective} by NCCL's copy engines" + (
-            " between nodes" if view.nodes > 1 else ""
-        )
-        raise InputError(what, where="library", hint="use nccl, or all_gather or all_to_all in one node")
-    return LibraryChoice(
-        library="nccl-ce",
-        collective=collective,
-        size_bytes=size_bytes,
-        algorithm="copy engines",
-        protocol="Simple",
-        blocks=0,
-        threads=0,
-        chunk_bytes=0,
-        simulated="engines",
-        simulated_protocol="Simple",
-        channels=1,
-        why=("buffers are in symmetric memory, and no SMs are asked for (NCCL_CTA_POLICY_ZERO)",),
-        source=_ENGINES_SOURCE,
-        difference="calls of the host for each batch of copies take no time",
     )
 
 

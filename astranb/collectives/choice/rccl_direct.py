@@ -1,9 +1,7 @@
-"""RCCL's kernels that read from peers (DDA, direct data access), and its copies by SDMA engines.
+"""RCCL's kernels that read from peers (DDA, direct data access), asked for by ``RCCL_DDA_ENABLE=1``.
 
-Both are asked for: ``RCCL_DDA_ENABLE=1``; ``NCCL_CTA_POLICY_ZERO`` with buffers in symmetric memory. Sources:
-ROCm/rocm-systems @de224e48, ``projects/rccl/src/rccl_arch_thresholds.cc`` (largest sizes of gfx942 and
-gfx950), @006a440c, ``src/algorithms/dda/`` (flat or tree, 24 blocks of 512 threads), @008bf8ed,
-``src/ce_coll.cc`` (copy engines).
+Sources: ROCm/rocm-systems @de224e48, ``projects/rccl/src/rccl_arch_thresholds.cc`` (largest sizes of gfx942
+and gfx950), @006a440c, ``src/algorithms/dda/`` (flat or tree, 24 blocks of 512 threads).
 """
 
 from __future__ import annotations
@@ -18,10 +16,9 @@ from astranb.core.units import format_bytes
 from .candidate import LibraryChoice
 from .topology import LibraryView
 
-__all__ = ["choose_rccl_direct", "choose_rccl_engines"]
+__all__ = ["choose_rccl_direct"]
 
 _SOURCE: Final = "ROCm/rocm-systems @006a440c, projects/rccl/src/algorithms/dda and rccl_arch_thresholds.cc"
-_ENGINES_SOURCE: Final = "ROCm/rocm-systems @008bf8ed, projects/rccl/src/ce_coll.cc"
 _KiB: Final = 1 << 10
 _MiB: Final = 1 << 20
 _RANKS: Final = 8
@@ -100,44 +97,4 @@ def choose_rccl_direct(view: LibraryView, collective: str, size_bytes: int) -> L
         nearest=""
         if known
         else f"RCCL's limits for {view.gpu[:40]} are not known: those of gfx950 are taken",
-    )
-
-
-_ENGINES: Final = ("all_gather", "all_to_all")
-
-
-def choose_rccl_engines(view: LibraryView, collective: str, size_bytes: int) -> LibraryChoice:
-    """Return what RCCL runs by copy engines (SDMA): in symmetric memory, where a program asks for no CUs.
-
-    Raises
-    ------
-    InputError
-        Copy engines have no such collective, or the GPUs are in several nodes.
-
-    Examples
-    --------
-    >>> box = LibraryView(8, 8, "mi355x", 0, links=7, switched=False)
-    >>> choose_rccl_engines(box, "all_gather", 2**20).simulated
-    'engines'
-    """
-    if collective not in _ENGINES or view.nodes > 1:
-        what = f"no model of {collective} by RCCL's copy engines" + (
-            " between nodes" if view.nodes > 1 else ""
-        )
-        raise InputError(what, where="library", hint="use rccl, or all_gather or all_to_all in one node")
-    return LibraryChoice(
-        library="rccl-ce",
-        collective=collective,
-        size_bytes=size_bytes,
-        algorithm="copy engines (SDMA)",
-        protocol="Simple",
-        blocks=0,
-        threads=0,
-        chunk_bytes=0,
-        simulated="engines",
-        simulated_protocol="Simple",
-        channels=1,
-        why=("buffers are in symmetric memory, and no CUs are asked for (NCCL_CTA_POLICY_ZERO)",),
-        source=_ENGINES_SOURCE,
-        difference="calls of the host for each batch of copies take no time",
     )

@@ -159,16 +159,7 @@ def all_reduce_oneshot_packets_mc(p: Program) -> None:
 )
 def all_reduce_oneshot_poison_mc(p: Program) -> None:
     p.poisoned = True
-    for me in p.everyone:
-        block = me.block()
-        block.phase("store")
-        first = me.number * p.ranks
-        for chunk in range(p.ranks):
-            block.switch_store(me.input[chunk], *(p.packets(you)[first + chunk] for you in p.everyone))
-        block.phase("reduce")
-        for chunk in range(p.ranks):
-            came = [p.packets(me)[you.number * p.ranks + chunk] for you in me.others]
-            block.reduce([me.input[chunk], *came], me.output[chunk])
+    all_reduce_oneshot_packets_mc(p)
 
 
 @algorithm(

@@ -211,7 +211,7 @@ class _Vees:
         return [[one for _, one in sorted(timed.items())] for timed in self.at]
 
     def _add_weights(self, timed: dict[int, Pass], microbatches: int) -> None:
-        """Put gradients of parameters in the steps that are left, and note what is kept and what is late."""
+        """Put gradients of parameters in free steps; record activations in memory, and the last passes."""
         queue: list[Pass] = []
         late: set[Pass] = set()
         kept, phase = [0], ""
