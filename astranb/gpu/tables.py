@@ -172,6 +172,7 @@ GPU = np.dtype(
         ("noc_ps", "i8"),  # SM to L2 slice or to I/O port, one way
         ("l2_ps", "i8"),  # L2 slice: from the end of service to the response
         ("far_ps", "i8"),  # more, each way, to a slice of the other partition
+        ("poll_ps", "i8"),  # more, there and back, to read a semaphore or packet in the other partition
         ("hbm_ps", "i8"),  # HBM channel: from the end of service to the response
         ("slice_ps", "i8"),  # one line occupies its slice
         ("atomic_ps", "i8"),  # a signal occupies its slice for so much longer

@@ -240,6 +240,25 @@ def onward(m: Machine, request: int, link: int, head_ps: int, tail_ps: int) -> N
 
 
 @kernel
+def farther_ps(m: Machine, request: int) -> int:
+    """Return how much longer the answer to a request takes whose slice may be in the other half of the L2.
+
+    The two halves of the SMs and of the slices are near each other. What another GPU may write is read in
+    its own half: a packet by its slice; a semaphore is in either half, so that it takes the mean.
+    """
+    gpu, kind = m.requests[request].target, m.requests[request].kind
+    longer_ps = 2 * m.gpus[gpu].far_ps
+    packet = kind == t.LOAD and m.operands[m.requests[request].operand].flag >= 0
+    if kind == t.POLL or packet:
+        longer_ps = max(longer_ps, m.gpus[gpu].poll_ps)
+    if kind == t.POLL or longer_ps == 0:
+        return longer_ps // 2
+    sm_side = 2 * unit_of(m, request, gpu) // m.gpus[gpu].sms
+    slice_side = 2 * slice_of(m.gpus, gpu, m.requests[request].line) // m.gpus[gpu].l2_slices
+    return longer_ps if sm_side != slice_side else 0
+
+
+@kernel
 def respond(m: Machine, request: int, answer: int, ready_ps: int) -> None:
     """Send the response or acknowledgement back; ``answer`` is 1, or IN_VAIN."""
     gpu = m.requests[request].target
@@ -255,11 +274,7 @@ def respond(m: Machine, request: int, answer: int, ready_ps: int) -> None:
         return
     at_port_ps = ready_ps + m.gpus[gpu].noc_ps
     if route < 0:
-        if m.gpus[gpu].far_ps > 0:
-            # The two halves of the SMs and of the slices are near each other.
-            sm_side = 2 * unit_of(m, request, gpu) // m.gpus[gpu].sms
-            if sm_side != 2 * slice_of(m.gpus, gpu, m.requests[request].line) // m.gpus[gpu].l2_slices:
-                at_port_ps += 2 * m.gpus[gpu].far_ps
+        at_port_ps += farther_ps(m, request)
         schedule(m.event_queue, at_port_ps, t.RETURN, request)
     else:
         m.requests[request].arrives_ps = at_port_ps

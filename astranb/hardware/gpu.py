@@ -187,6 +187,9 @@ class Preset:
     near_bytes, far_ps : int
         Buffers larger than ``near_bytes`` do not fit in the half (or die) of the L2 that is
         near to an SM. An access to the other half takes ``far_ps`` longer in each direction.
+    poll_ps : int
+        How much longer a packet takes to be read, there and back, whose slice is in the other half, and
+        twice what a semaphore takes: what another GPU may write is never read out of the nearer half.
     atomic_ps : int
         How much longer a signal occupies its slice than a store.
     hbm_channels, hbm_ps, hbm_Bps
@@ -257,6 +260,7 @@ class Preset:
     l2_ways: int = number_field(1, _MOST_COUNT, default=16)
     near_bytes: int = number_field(0, MOST_BYTES, default=0)
     far_ps: int = number_field(0, _MOST_PS, default=0)
+    poll_ps: int = number_field(0, _MOST_PS, default=0)
     atomic_ps: int = number_field(0, _MOST_PS, default=0)
     row_bytes: int = number_field(1, MOST_BYTES, default=1024)
     row_miss_ps: int = number_field(0, _MOST_PS, default=0)

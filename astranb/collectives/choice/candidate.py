@@ -12,6 +12,7 @@ from astranb.core.units import format_bytes
 
 __all__ = ["LibraryCandidate", "LibraryChoice", "LibraryCost"]
 
+_COUNTS_LAUNCHES = ("nccl", "rccl")  # whose tables of base latencies do, from the host
 _IN_GRAPHS = ("mscclpp", "vllm", "sglang", "trtllm")  # whose tests, or who themselves, replay graphs
 
 
@@ -146,8 +147,8 @@ class LibraryChoice:
     def launch(self) -> str:
         """Launch cost of its kernels, as ``launch=`` of a simulation takes it.
 
-        The GPU's launch and the library's base latency; RCCL's table counts launches too, and the tests
-        of MSCCL++ and servers replay a graph.
+        The base latency of NCCL and RCCL, which counts a launch from the host; otherwise the GPU's launch,
+        of MSCCL++ and servers in a graph, as their tests and themselves replay it.
         """
         return self.launched()
 
@@ -159,7 +160,7 @@ class LibraryChoice:
         how = how or ("graph" if self.library in _IN_GRAPHS else "stream")
         if how not in ("stream", "graph") or not self.base_us:
             return how
-        if self.library == "rccl":
+        if self.library in _COUNTS_LAUNCHES:
             return f"{self.base_us - (self.saved_us if how == 'graph' else 0):g} us"
         return f"{how} + {self.base_us:g} us"
 

@@ -62,9 +62,11 @@ _NET_HOP_US: Final[_Latencies] = {
 }
 """In microseconds, of LL, LL128 and Simple."""
 
-_NVLS_BASE_US: Final = 20.4
-"""Before the first step of NVLS: 25 us, which the table has for all of it, less the 4.6 us that the
-smallest one takes when it is simulated."""
+_LEAST_NVLS_US: Final = 4.6
+"""Duration of the smallest NVLS when it is simulated."""
+_NVLS_BASE_US: Final = 22.8
+"""Before its first step: 25 us, which the table has for all of it, less the smallest, and 2.4 us fitted to
+h100-ar-dgxc."""
 
 _PROXY_US: Final = {
     ("Tree", "LL"): 1.7,
@@ -132,6 +134,8 @@ _PEER_GBPS: Final = 14.0  # what one channel to a peer of another node carries
 _PEER_BATCH: Final = 8  # sends, and as many receives, of a thread block
 _MOST_HEADS: Final = 32
 _PEER_LL: Final = 16_384  # up to this a channel sends by LL
+_PEER_US: Final = 0.3
+"""Launch of a group of sends and receives for each peer beyond the first: fitted to b200-a2a-vultr."""
 
 
 class _SearchedMachine(NamedTuple):
@@ -341,6 +345,7 @@ def choose_nccl(view: LibraryView, collective: str, size_bytes: int) -> LibraryC
         source=NCCL_SOURCE,
         candidates=tuple(candidates),
         base_us=_BASE_US[best.algorithm][_PROTOCOLS.index(best.protocol)] or _NVLS_BASE_US,
+        saved_us=view.saved_us,
         proxy_us=_PROXY_US.get((best.algorithm, best.protocol), 0.0) + view.network.hop_us
         if view.nodes > 1
         else 0.0,
@@ -497,7 +502,8 @@ def _exchange(view: LibraryView, collective: str, size_bytes: int) -> LibraryCho
             *view.notes,
         ),
         source=NCCL_SOURCE,
-        base_us=_BASE_US["Ring"][_PROTOCOLS.index(protocol)],
+        base_us=_BASE_US["Ring"][_PROTOCOLS.index(protocol)] + _PEER_US * (peers - 1),
+        saved_us=view.saved_us,
         proxy_us=view.network.hop_us if far else 0.0,
         difference=difference,
     )
@@ -550,9 +556,11 @@ def nccl_cost(view: LibraryView, collective: str, size_bytes: int) -> LibraryCos
     if collective in _EXCHANGES:
         choice = _exchange(view, collective, size_bytes)
         column = _PROTOCOLS.index(choice.protocol)
-        begin, near, far = (table["Ring"][column] for table in (_BASE_US, _hops(view), _NET_HOP_US))
+        near, far = (table["Ring"][column] for table in (_hops(view), _NET_HOP_US))
         share = _LINK_SHARE[choice.protocol]
-        cost = LibraryCost("direct", begin, near, far + added_us, 0.0, share, NCCL_SOURCE)
+        cost = LibraryCost(
+            "direct", choice.base_us, near, far + added_us, 0.0, share, NCCL_SOURCE, view.saved_us
+        )
         if collective != "all_to_all":
             return cost
         # A receiver takes a chunk out of the buffer into which a sender has put it (packets as they come); to
@@ -572,7 +580,7 @@ def nccl_cost(view: LibraryView, collective: str, size_bytes: int) -> LibraryCos
     begin, near, far = (table[name][column] for table in (_BASE_US, _hops(view), _NET_HOP_US))
     fill, rate = 0, best.bandwidth_GBps
     if name in ("NVLS", "NVLSTree"):
-        begin, near = begin + near, 0.0
+        begin, near = _NVLS_BASE_US + _LEAST_NVLS_US, 0.0
         blocks = _channels(_machine(view), collective, best, size_bytes)[0]
         at_once = blocks * min(_MOST_HEADS, view.per_node) * _chunk(view, best, size_bytes, blocks)
         fill = (_NVLS_STAGES - 1) * min(at_once, size_bytes)
@@ -594,6 +602,7 @@ def nccl_cost(view: LibraryView, collective: str, size_bytes: int) -> LibraryCos
         rate,
         1.0,
         NCCL_SOURCE,
+        view.saved_us,
         fill_bytes=fill,
     )
 

@@ -64,6 +64,8 @@ class LibraryView:
         That the NICs lead to, with what its software adds to a hop.
     pcie_GBps : float
         Where GPUs have PCIe only: of a GPU's slot, no more than what joins the sockets; otherwise 0.
+    saved_us : float
+        What a replay in a graph saves of a launch from the host.
 
     Examples
     --------
@@ -84,6 +86,7 @@ class LibraryView:
     cpu: str = ""
     network: NetworkType = _ETHERNET
     pcie_GBps: float = 0.0  # noqa: N815 - unit in the name
+    saved_us: float = 0.0
 
     @property
     def nodes(self) -> int:
@@ -128,7 +131,7 @@ def library_view(infra: Infra, gpu: str | Path | Preset | None = None) -> Librar
         The GPU's library is unknown, nodes differ in size, or GPUs have neither NVLink nor xGMI.
     """
     graph = infra.expand()
-    name, known = _library(_one_gpu(infra) if gpu is None else gpu)
+    name, known, saved_us = _library(_one_gpu(infra) if gpu is None else gpu)
     if known is None:
         what = f"no model of the library of GPU {name!r}"
         hint = "give an algorithm, or a section 'library' in the GPU's file"
@@ -143,7 +146,7 @@ def library_view(infra: Infra, gpu: str | Path | Preset | None = None) -> Librar
         capability, cpu = known.compute_capability, _cpu(graph)
         rate = min(pcie_GBps, _SOCKETS_GBPS.get(cpu, pcie_GBps))
         return LibraryView(
-            per_node, per_node, name, capability, links=1, switched=True, cpu=cpu, pcie_GBps=rate
+            per_node, per_node, name, capability, 1, switched=True, cpu=cpu, pcie_GBps=rate, saved_us=saved_us
         )
     if not links:
         what = f"no model of a library's choice where {infra.name[:40]!r} joins GPUs without NVLink or xGMI"
@@ -161,6 +164,7 @@ def library_view(infra: Infra, gpu: str | Path | Preset | None = None) -> Librar
         rate,
         cpu=_cpu(graph),
         network=network,
+        saved_us=saved_us,
     )
 
 
@@ -170,12 +174,14 @@ def _pcie(graph: NodeGraph, gpu: int) -> float:
     return max((_PCIE_GBPS.get(graph.links[k].type, 0.0) for k in graph.edges.link[mine]), default=0.0)
 
 
-def _library(gpu: str | Path | Preset) -> tuple[str, GpuLibrary | None]:
-    """Return the name of a GPU, and by what its library chooses."""
+def _library(gpu: str | Path | Preset) -> tuple[str, GpuLibrary | None, float]:
+    """Return the name of a GPU, by what its library chooses, and what a graph saves it."""
     if isinstance(gpu, Preset):
-        return gpu.name, gpu.library
+        return gpu.name, gpu.library, (gpu.launch_ps - gpu.graph_ps) / 1e6
     device = read_gpu(gpu)
-    return device.name, device.library if "library" in device.file.sections else None
+    known = device.library if "library" in device.file.sections else None
+    machine = device.machine if "machine" in device.file.sections else None
+    return device.name, known, (machine.launch_ps - machine.graph_ps) / 1e6 if machine else 0.0
 
 
 def _touches(graph: NodeGraph, kind: NodeKind) -> np.ndarray:

@@ -35,7 +35,7 @@ _DATA_BYTES: Final = {"LL": (1, 2), "LL128": (15, 16), "Simple": (1, 1)}
 """Half of LL's buffer are flags, and one in sixteen of LL128's."""
 _SLICE_STEPS: Final = {"all_reduce": 2, "all_gather": 2, "reduce_scatter": 2}
 _CHUNK_STEPS: Final = {"all_reduce": 4, "all_gather": 4, "reduce_scatter": 4}
-_RING_STEP_PS: Final = {"LL128": 1_400_000}
+_RING_STEP_PS: Final = {"LL128": 1_200_000}
 """Time of a ring's step besides what is simulated, so that a hop takes the 1.9 us of NCCL's table
 (``src/graph/tuning.cc``). It is spent after a message, while the next one may be on its way."""
 _LEAST_SLICE: Final = 32  # a slice of a chunk has at least one part in so many of the largest

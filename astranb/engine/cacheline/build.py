@@ -471,11 +471,11 @@ def _gpus(plan: MachinePlan) -> Records:
     presets, program = plan.presets, plan.program
     gpus = allocate(len(presets), t.GPU)
     same = (
-        "sms", "blocks_on_sm", "engines", "issue_ps", "issue_lines", "noc_ps", "l2_ps", "hbm_ps", "atomic_ps",
-        "row_miss_ps", "fence_ps", "access_lines", "packet_ps", "max_outstanding", "engine_issue_ps",
-        "engine_outstanding", "nics", "nic_issue_ps", "nic_outstanding", "nic_header_bytes", "line_bytes",
-        "header_bytes", "max_payload", "signal_bytes", "multimem_percent", "mesh", "columns", "rows", "ports",
-        "l2_slices", "hbm_channels",
+        "sms", "blocks_on_sm", "engines", "issue_ps", "issue_lines", "noc_ps", "l2_ps", "hbm_ps",
+        "atomic_ps", "row_miss_ps", "fence_ps", "poll_ps", "access_lines", "packet_ps", "max_outstanding",
+        "engine_issue_ps", "engine_outstanding", "nics", "nic_issue_ps", "nic_outstanding",
+        "nic_header_bytes", "line_bytes", "header_bytes", "max_payload", "signal_bytes", "multimem_percent",
+        "mesh", "columns", "rows", "ports", "l2_slices", "hbm_channels",
     )  # fmt: skip
     for name in same:
         gpus[name] = [getattr(p, name) for p in presets]

@@ -51,6 +51,10 @@ class CollectiveCosts(NamedTuple):
     everyone: bool
 
 
+_TABLE_WAY_NS: Final = 300.0
+"""Of the hops in NCCL's table: NVLink 4 to an NVSwitch, through it, and on (``docs/fidelity.md``)."""
+
+
 class _Way(NamedTuple):
     """A message's way between two ranks, without others."""
 
@@ -177,11 +181,11 @@ def _row(
         for way, part in zip(ways, _parts(those, algorithm.number, chained=chained), strict=True)
     ]
     all_ns = _all_ns(those, cost, size_bytes, moved, links_ns)
-    hops_us = cost.near_us, cost.far_us
+    hops_us = cost.near_us + _farther_us(those) if cost.near_us else 0.0, cost.far_us
     hops_ns = [
         max(0.0, 1e3 * us - way.latency_ns) if way else 0.0 for us, way in zip(hops_us, ways, strict=True)
     ]
-    begin_ns = 1e3 * (cost.begin_us + _launch_us(those.view, cost, in_graph=in_graph))
+    begin_ns = 1e3 * (cost.begin_us - (cost.saved_us if in_graph else 0.0))
     pieces, gap_ns, rings = 1, 0.0, _rings(those)
     if algorithm.number == t.TREE or chained:
         pieces = min(max(size_bytes // _PIECE_BYTES, 1), _MOST_PIECES)
@@ -231,6 +235,17 @@ def _all_ns(
     return all_ns
 
 
+def _farther_us(those: _Ranks) -> float:
+    """Return how much longer a hop of NCCL within a node is than in its table, which has one for all NVLinks.
+
+    Its way may be longer than NVLink 4's, and half of what arrives is read in the farther half of the L2.
+    """
+    given = chosen_preset(those.view.gpu)[0]
+    if given is None or those.view.amd or those.view.pcie_GBps or those.view.per_node == 1:
+        return 0.0
+    return (those.way(0).latency_ns - _TABLE_WAY_NS + given.poll_ps / 2e3) / 1e3
+
+
 def _rings(those: _Ranks) -> int:
     """Return over how many rings or trees a collective's messages go: one for each NIC, or of a mesh."""
     count = len(those.ranks)
@@ -277,13 +292,3 @@ def _copy_GBps(those: _Ranks, way: _Way) -> float:  # noqa: N802 - unit in the n
         return math.inf
     line_ps = 2 * (2 * given.noc_ps + given.l2_ps) + given.hbm_ps + 2e3 * way.latency_ns
     return 1e3 * given.max_outstanding * given.line_bytes / line_ps
-
-
-def _launch_us(view: LibraryView, cost: LibraryCost, *, in_graph: bool) -> float:
-    """Return what a launch adds; RCCL's base latency counts one from the host."""
-    if view.amd:
-        return -cost.saved_us if in_graph else 0.0
-    given = chosen_preset(view.gpu)[0]
-    if given is None:
-        return 0.0
-    return (given.graph_ps if in_graph else given.launch_ps) / 1e6
