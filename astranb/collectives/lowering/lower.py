@@ -648,9 +648,12 @@ def _operations(
     lines = -(-size // payload)
     fence, ahead, counted = paces_of(c, slice_of, is_source)
     fence[units[c.block] == t.NIC] = 0  # what it writes arrives in order
-    # The lines of the moves before it in its loop: from the last one that began a loop.
+    # The lines of the moves before it in its loop: from the last one that began a loop. Of moves that read
+    # packets others are not one, so that a warp sends what it has to only once its own packets have come.
+    starts = ~ahead
+    starts[1:] |= spins[:-1] & ~spins[1:]
     done = np.cumsum(lines) - lines
-    before = done - np.maximum.accumulate(np.where(ahead, 0, done))
+    before = done - np.maximum.accumulate(np.where(starts, done, 0))
     first = np.cumsum(operands) - operands
     ops = allocate(count, t.OP)
     ops["kind"] = kinds[c.kind]

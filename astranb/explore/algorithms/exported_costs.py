@@ -115,7 +115,10 @@ def export_algorithm(
         raise InputError(
             "a contract has no collective of that name to run its file as", where="collective", hint=hint
         )
-    notes = write_algorithm(program, path)
+    notes = list(write_algorithm(program, path))
+    machine = sim.engine.machine
+    if machine.gpus["poll_ps"].any() and (machine.operands["flag"] >= 0).any():
+        notes.append("packets lie elsewhere, some in a nearer or farther half of the L2 than before")
     plan = read_algorithm(path)
     again = Collective.of(collective.name, collective.size, plan, root=collective.root)
     read, found = _run(where, again, options)

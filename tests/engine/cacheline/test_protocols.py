@@ -137,6 +137,23 @@ def test_a_system_wide_fence_takes_its_time_once_a_signal():
     assert ends(700_000) - ends(0) == 700_000
 
 
+@pytest.mark.parametrize("kib", [1, 64])
+def test_what_others_write_is_read_in_its_own_half_of_the_l2(kib):
+    """A semaphore takes the mean of both halves; of packets some lie in the farther one."""
+    h100, farther_ps = preset("h100-sxm"), 400_000
+
+    def added(protocol):
+        collective = Collective.of("all_gather", kib << 10, "allpairs", channels=1, protocol=protocol)
+        ends = [
+            anb.Simulation("switch:gpus=2", collective, gpu=h100.but(poll_ps=ps)) for ps in (0, farther_ps)
+        ]
+        return ends[1].run().now_ps - ends[0].run().now_ps
+
+    # A poll that has just missed a signal is followed by another one.
+    assert farther_ps // 4 <= added("Simple") <= farther_ps
+    assert added("LL") >= farther_ps
+
+
 def test_kernels_compete_for_sms():
     """A computation that fills the GPU first makes the collective wait; beside it, it only slows it."""
 
