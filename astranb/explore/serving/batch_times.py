@@ -8,11 +8,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from astranb.explore.algorithms import CollectiveTimes
-from astranb.workload.kernels import Kernel
+from astranb.workload.kernels import Kernel, KernelTimes, TimedKernel, engine_table
 from astranb.workload.models import EMBEDDING, HEAD, Cost, Costs, units
 
 if TYPE_CHECKING:
-    from astranb.workload.kernels import KernelTimes
     from astranb.workload.models import Job, Transformer
     from astranb.workload.serving import Batch
 
@@ -46,6 +45,11 @@ class IterationTime(NamedTuple):
     def total(self) -> int:
         """All of it."""
         return sum(self)
+
+
+_FUSED_BYTES: Final = {2: 64 << 20, 4: 2 << 20, 8: 1 << 20}
+"""By GPUs, the largest all-reduce that is fused with the norm behind it (vLLM's ``PassConfig``,
+``fi_allreduce_fusion_max_size_mb``, of H100; B200 takes 32 MiB for 4)."""
 
 
 @dataclass(frozen=True)
@@ -97,13 +101,19 @@ class BatchTimes:
         self._heads: dict[int, IterationTime] = {}
         self._decoding: dict[int, Costs] = {}
         self._chunks: dict[tuple[int, int, int, bool], Cost] = {}
+        self._table = None if times.efficiency is not None else engine_table(times.gpu, times.costs)
+        self._around_attention = times
+        if times.weights == "nvfp4" and model.experts:
+            # NVIDIA's checkpoints have experts and MLPs in NVFP4, and attention in bfloat16.
+            self._around_attention = KernelTimes(times.gpu, "bf16", launch=times.launch, costs=times.costs)
 
     def time(self, batch: Batch) -> IterationTime:
         """Return the time of an iteration, without that of the host."""
         fixed = self._of_tokens(batch.tokens)
         whole = _added(fixed.outside, self._head(batch.outputs), 1)
         for window, layers in self._windows.items():
-            around = self._computed(fixed.half.plus(self._attention(batch, window)), rest="attention")
+            half = fixed.half.plus(self._attention(batch, window))
+            around = self._computed(half, rest="attention", times=self._around_attention)
             whole = _added(whole, around, layers)
         return whole
 
@@ -146,14 +156,41 @@ class BatchTimes:
         if EMBEDDING in self._units:
             whole = _added(whole, self._computed(c.embedding()), 1)._replace(tensor=whole.tensor + sums)
         with_experts = sum(map(m.has_experts, self._layers))
+        norms = Cost(0, 0) if self._fuses_norms(c) else c.around()
         if with_experts < layers:
             opening, closing = c.mlp()
-            half = c.around().plus(opening).plus(closing)
+            half = norms.plus(opening).plus(closing)
             whole = _added(whole, self._computed(half), layers - with_experts)
         if with_experts:
-            for one in (c.around().plus(c.around_experts()), c.experts()):
+            beside, experts = c.around_experts(), self._experts(c)
+            if self._table is not None:
+                # The router comes first, the shared experts run beside the others.
+                router, shared = beside.kernels[:1], beside.kernels[1:]
+                beside = beside._replace(kernels=router)
+                ends = self._computed(experts).total - sum(map(self._times.kernel_ns, shared))
+                experts = experts if ends >= 0 else experts._replace(kernels=shared)
+            for one in (norms.plus(beside), experts):
                 whole = _added(whole, self._computed(one), with_experts)
-        return _Fixed(whole, c.around().plus(c.queries()).plus(c.output()))
+        return _Fixed(whole, norms.plus(c.queries()).plus(c.output()))
+
+    def _fuses_norms(self, c: Costs) -> bool:
+        """Return whether the sums of tensor parallelism add the residual and norm it, in their own kernel.
+
+        So do those of TensorRT-LLM, and by FlashInfer vLLM's (``fuse_allreduce_rms``, by default on
+        these GPUs) and SGLang's (``--enable-flashinfer-allreduce-fusion``), up to some size.
+        """
+        limit = _FUSED_BYTES.get(len(self._ranks), 0) if self._table is not None else 0
+        return 0 < c.activation <= limit
+
+    def _experts(self, c: Costs) -> Cost:
+        """Return the cost of a layer's experts: as measured, or of their kernels one by one."""
+        m, cost = self._model, c.experts()
+        took = None
+        if self._table is not None and c.load == 1:
+            took = self._table.experts_ns(
+                c.tokens, m.hidden, c.share_of(m.expert_ffn), m.experts, m.top_k, self._times.weights
+            )
+        return cost if took is None else cost._replace(kernels=(TimedKernel(round(took)),))
 
     def _head(self, outputs: int) -> IterationTime:
         """Return the time of the head for the tokens that an iteration gives."""
@@ -168,9 +205,11 @@ class BatchTimes:
             self._heads[outputs] = found
         return found
 
-    def _computed(self, cost: Cost, rest: str = "matrices") -> IterationTime:
+    def _computed(
+        self, cost: Cost, rest: str = "matrices", times: KernelTimes | None = None
+    ) -> IterationTime:
         """Return the time of a computation by sort of kernel; what launches add goes to ``rest``."""
-        times = self._times
+        times = times or self._times
         took = times.computation_ns(cost.flops, cost.touched, cost.kernels)
         sorts = _sorted(times, cost.kernels) if times.efficiency is None else Counter()
         sorts[rest] += took - sum(sorts.values())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
+from collections.abc import Sequence as Ranks
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -12,7 +13,7 @@ import numpy as np
 
 from astranb.core.errors import InputError
 from astranb.explore.algorithms import CollectiveTimes
-from astranb.workload.kernels import DEFAULT_GPU, KernelTimes, gpu_named
+from astranb.workload.kernels import DEFAULT_GPU, KernelTimes, engine_table, gpu_named
 from astranb.workload.models import TOKEN_BYTES, Job, Parallelism, Transformer, check, find_model, machine
 from astranb.workload.serving import Batch, RequestTrace, ServingPolicy, cache_blocks, token_bytes
 
@@ -21,7 +22,8 @@ from .scheduler import Scheduler, Sequence
 from .served import Iteration, Served
 
 if TYPE_CHECKING:
-    from astranb.workload.astrasim2 import DimensionNetwork, InfraNetwork
+    from astranb.workload.astrasim2 import DimensionNetwork, InfraNetwork, System
+    from astranb.workload.kernels import EngineTable
 
 __all__ = ["serve"]
 
@@ -105,6 +107,8 @@ def serve(
     policy = policy or ServingPolicy()
     times = gpu if isinstance(gpu, KernelTimes) else KernelTimes(gpu_named(gpu), precision)
     times = times.stored(known.weights)
+    if policy.kernels and times.modelled and times.power == 1 and engine_table(times.gpu, policy.kernels):
+        times = times.costed(policy.kernels)
     if times.expanded is not None:
         what = "serving has no expanded memory"
         raise InputError(what, where="expanded memory", hint="leave it out")
@@ -138,6 +142,10 @@ def serve(
             if kinds["middle"].assumed == kinds["small"].assumed:
                 del kinds["middle"]
             cluster.assumed[1:1] = [f"{name} all-reduces: {one.assumed[0]}" for name, one in kinds.items()]
+        table = engine_table(times.gpu, times.costs)
+        if table is not None and system is None and table.all_reduce_ns(tensor, 1) is not None:
+            inside = _MeasuredSums(one.network, one.system, inside, table)
+            cluster.assumed[1:2] = [f"all-reduces of {tensor} GPUs as {policy.engine}'s were measured"]
     limit = times.gpu.memory_bytes if limit_bytes is None else limit_bytes
     blocks = cache_blocks(known, job, policy, limit)
     launches = [times]
@@ -153,6 +161,25 @@ def serve(
         known.name, times.gpu.name, ranks, pipeline, policy, requests, blocks, run.requests, run.iterations,
         run.gaps, run.transfer_bytes * tensor, assumed,
     )  # fmt: skip
+
+
+class _MeasuredSums(CollectiveTimes):
+    """All-reduces as an engine's were measured; all else is simulated."""
+
+    def __init__(
+        self,
+        network: DimensionNetwork | InfraNetwork,
+        system: System,
+        other: CollectiveTimes,
+        table: EngineTable,
+    ) -> None:
+        super().__init__(network, system, other)
+        self._table = table
+
+    def collective_ns(self, kind: str, ranks: Ranks[int], size: int) -> int:
+        """Return the time of a collective."""
+        measured = self._table.all_reduce_ns(len(ranks), size) if kind == "all_reduce" else None
+        return super().collective_ns(kind, ranks, size) if measured is None else round(measured)
 
 
 class _Instance:

@@ -60,11 +60,12 @@ class EngineScheduler:
 
 @dataclass(frozen=True)
 class EngineHost:
-    """Times of an engine's host, as for :class:`ServingPolicy`."""
+    """Times of an engine's host, as for :class:`ServingPolicy`, and whose kernels were measured."""
 
     host_ns: int = number_field(0, 10**9)
     hidden_ns: int = number_field(0, 10**9)
     front_ns: int = number_field(0, 10**10)
+    kernels: str = text_field("")
 
     def __post_init__(self) -> None:
         """Check the numbers."""
@@ -115,7 +116,9 @@ class ServingEngine:
         own.pop("text")
         fields = {name: bool(value) if name in _SWITCHES else value for name, value in own.items()}
         fields["token_budget"] = int(max(tokens for least, tokens in budgets if least <= memory_bytes))
-        fields |= {name: round(value) for name, value in asdict(self.host).items()}
+        host = asdict(self.host)
+        fields["kernels"] = host.pop("kernels")
+        fields |= {name: round(value) for name, value in host.items()}
         return ServingPolicy(**{**fields, "engine": self.name, **changes})
 
 

@@ -68,6 +68,9 @@ class ServingPolicy:
         others kernel by kernel. 0: all as the GPU's times say.
     engine : str
         Name of the engine whose policy this is.
+    kernels : str
+        Engine whose kernels and all-reduces are taken as measured, where they were
+        (:mod:`astranb.workload.kernels.engine_tables`). Empty: those of the built-in model.
     front_ns : int
         What a request takes before the scheduler sees it and its first token takes back, besides turning its
         prompt into tokens: HTTP, and messages between processes. 0: there is no server, requests come as
@@ -103,6 +106,7 @@ class ServingPolicy:
     hidden_ns: int = 0
     graph_batch: int = 0
     engine: str = ""
+    kernels: str = ""
 
     def __post_init__(self) -> None:
         """Check the values."""
