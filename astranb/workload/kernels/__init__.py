@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from .times import WEIGHTS as WEIGHTS
     from .times import CostModel as CostModel
     from .times import KernelTimes as KernelTimes
+    from .times import checkpoint_precision as checkpoint_precision
     from .times import power_part as power_part
     from .times import read_efficiency as read_efficiency
     from .timings import KernelTiming as KernelTiming

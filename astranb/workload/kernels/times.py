@@ -37,6 +37,7 @@ __all__ = [
     "CostModel",
     "KernelTimes",
     "Tile",
+    "checkpoint_precision",
     "power_part",
     "read_efficiency",
 ]
@@ -118,6 +119,18 @@ def read_efficiency(text: str | float | None) -> float | None:
             f"unknown efficiency {str(text)[:40]!r}", where="efficiency", hint=f"{hint} (or 0.01 to 1)"
         )
     return value
+
+
+def checkpoint_precision(weights: str, gpu: Gpu) -> str:
+    """Return the precision in which a GPU computes with a checkpoint's weights by default.
+
+    Examples
+    --------
+    >>> from astranb.hardware import GPUS
+    >>> [checkpoint_precision("fp8-block", GPUS[name]) for name in ("h100-sxm", "a100-sxm")]
+    ['fp8', 'bf16']
+    """
+    return "fp8" if weights == "fp8-block" and "fp8" in gpu.peaks else "bf16"
 
 
 class Tile(NamedTuple):
