@@ -180,7 +180,7 @@ def serve(
 
 
 def _fewest(model: Transformer, job: Job, policy: ServingPolicy, limit_bytes: int, node: int) -> int:
-    """Return the fewest GPUs of a node, a power of two, that hold a model and a request of the job's length."""
+    """Return the fewest GPUs of a node, a power of two, that hold a model and a request of so many tokens."""
     tensor = 1
     while True:
         degrees = replace(job.parallelism, tensor=tensor)

@@ -454,6 +454,19 @@ def test_requests_that_cannot_be_served(text, policy, what):
     assert what in str(error.value)
 
 
+def test_by_default_an_instance_has_the_fewest_gpus_that_hold_the_model():
+    trace = requests_of("offline:prompt=100,output=4,count=1")
+    found = serve("llama3-70b", trace)
+    assert found.gpus == 2
+    assert any("2 GPUs of tensor parallelism, the fewest" in line for line in found.assumed)
+    assert serve("llama3-8b", trace).gpus == 1
+    # Blocks for the longest request count, too.
+    long = requests_of("offline:prompt=100000,output=4,count=1")
+    assert serve("llama3-70b", long).gpus == 4
+    network = DimensionNetwork(["Switch"], [8], [400], [1000])
+    assert serve("llama3-8b", trace, network=network).gpus == 8
+
+
 def test_models_and_networks_that_do_not_fit():
     trace = requests_of("offline:count=1")
     with pytest.raises(InputError, match="generates no tokens"):
@@ -463,6 +476,8 @@ def test_models_and_networks_that_do_not_fit():
     with pytest.raises(InputError, match="exceeds an MLP's 14336"):
         serve("llama3-8b", trace, tensor=20_000)
     with pytest.raises(InputError, match="for weights"):
-        serve("llama3-70b", trace)
+        serve("llama3-70b", trace, tensor=1)
+    with pytest.raises(InputError, match="for weights"):
+        serve("llama3-405b", trace)  # more than a node holds
     with pytest.raises(InputError, match="the network has 3 NPUs, but the plan has 2 ranks"):
         serve("llama3-8b", trace, tensor=2, network=DimensionNetwork(["Switch"], [3], [1], [1000]))
