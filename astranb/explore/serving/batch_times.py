@@ -117,6 +117,11 @@ class BatchTimes:
             whole = _added(whole, around, layers)
         return whole
 
+    @property
+    def layers(self) -> int:
+        """Layers of the stage."""
+        return len(self._layers)
+
     def sent_bytes(self, batch: Batch) -> int:
         """Return the bytes that each rank sends to the next stage."""
         return self._costs(batch.tokens).message

@@ -225,6 +225,8 @@ class _Instance:
         self.link_free_ns = 0
         self.begin_ns = self.end_ns = -1
         """Of its last iteration."""
+        self.looked_ns = self.since_look = 0
+        """When the scheduler last looked at new requests, and how many iterations ago."""
         self.incoming: deque[tuple[Sequence, _Instance]] = deque()
 
     @property
@@ -354,11 +356,16 @@ class _Run:
         scheduler = on.scheduler
         # With overlap the host has scheduled this iteration while the one before began.
         ahead = self._policy.overlap and on.end_ns == now
-        batch = scheduler.begin(on.begin_ns) if ahead else None
+        looks = on.since_look >= self._policy.receive_every or not scheduler.decodes
+        on.looked_ns = (on.begin_ns if ahead else now) if looks else on.looked_ns
+        on.since_look = 1 if looks else on.since_look + 1
+        batch = scheduler.begin(on.looked_ns) if ahead or not looks else None
         if batch is None:
             ahead, batch = False, scheduler.begin()
         if batch is None:
             return
+        if batch.chunks:
+            on.since_look = self._policy.receive_every
         took = self._through(on, batch, now, ahead=ahead)
         end = now + took.total
         on.begin_ns, on.end_ns = now, end
@@ -380,8 +387,14 @@ class _Run:
         alone = batch.chunks or batch.decodes > policy.graph_batch
         stages = self._stages[-1 if alone else 0]
         parts = [stage.time(batch) for stage in stages]
+        if alone and policy.layer_ns:
+            # The GPU waits for what the host launches, layer by layer.
+            late = [
+                stage.layers * policy.layer_ns - part.total for stage, part in zip(stages, parts, strict=True)
+            ]
+            parts = [part._replace(host=max(0, one)) for part, one in zip(parts, late, strict=True)]
         hidden = max(0, policy.hidden_ns - parts[0].total) if ahead else policy.hidden_ns
-        parts[0] = parts[0]._replace(host=policy.host_ns + hidden)
+        parts[0] = parts[0]._replace(host=parts[0].host + policy.host_ns + hidden)
         if len(parts) == 1:
             return parts[0]
         many, when = len(parts), now

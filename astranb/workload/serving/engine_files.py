@@ -37,6 +37,8 @@ class EngineScheduler:
     ----------
     token_budgets : tuple of (bytes, tokens)
         Tokens of an iteration, from which memory of a GPU on.
+    receive_every : tuple of (bytes, iterations)
+        Iterations between two looks at new requests, from which memory of a GPU on.
     text : str
         What the engine does, in a line.
     """
@@ -51,6 +53,7 @@ class EngineScheduler:
     watermark: float = number_field(0, 0.5, whole=False)
     memory_fraction: float = number_field(0.05, 1, whole=False)
     graph_batch: int = number_field(0, 1 << 20)
+    receive_every: tuple[tuple[float, float], ...] = number_field(0, 2**50, columns=2)
     text: str = text_field("")
 
     def __post_init__(self) -> None:
@@ -65,6 +68,7 @@ class EngineHost:
     host_ns: int = number_field(0, 10**9)
     hidden_ns: int = number_field(0, 10**9)
     front_ns: int = number_field(0, 10**10)
+    layer_ns: int = number_field(0, 10**9)
     kernels: str = text_field("")
 
     def __post_init__(self) -> None:
@@ -112,10 +116,16 @@ class ServingEngine:
         (8192, 64, True, True)
         """
         own = asdict(self.scheduler)
-        budgets = sorted(own.pop("token_budgets"))
+
+        def from_memory(name: str) -> int:
+            return int(max((least, value) for least, value in own.pop(name) if least <= memory_bytes)[1])
+
+        fields: dict[str, Any] = {
+            "token_budget": from_memory("token_budgets"),
+            "receive_every": from_memory("receive_every"),
+        }
         own.pop("text")
-        fields = {name: bool(value) if name in _SWITCHES else value for name, value in own.items()}
-        fields["token_budget"] = int(max(tokens for least, tokens in budgets if least <= memory_bytes))
+        fields |= {name: bool(value) if name in _SWITCHES else value for name, value in own.items()}
         host = asdict(self.host)
         fields["kernels"] = host.pop("kernels")
         fields |= {name: round(value) for name, value in host.items()}

@@ -13,6 +13,7 @@ _LIMITS: Final = {
     "max_batch": (1, 1 << 20), "token_budget": (1, 1 << 24), "block_size": (1, 1 << 16),
     "instances": (1, 1024), "prefill_instances": (0, 1024), "decode_instances": (0, 1024),
     "host_ns": (0, 10**9), "hidden_ns": (0, 10**9), "front_ns": (0, 10**10), "graph_batch": (0, 1 << 20),
+    "layer_ns": (0, 10**9), "receive_every": (1, 10_000),
 }  # fmt: skip
 
 _TOKEN_NS: Final = 1500
@@ -66,6 +67,12 @@ class ServingPolicy:
     graph_batch : int
         Iterations without prompts that decode so many requests, or fewer, are launched as one graph, all
         others kernel by kernel. 0: all as the GPU's times say.
+    layer_ns : int
+        What the host takes at least to launch a layer of an iteration that is no graph. 0: what its kernels'
+        launches take.
+    receive_every : int
+        Decoding iterations from one look at new requests to the next, where some decode; behind prompts the
+        scheduler looks at once (SGLang's ``--scheduler-recv-interval``).
     engine : str
         Name of the engine whose policy this is.
     kernels : str
@@ -105,6 +112,8 @@ class ServingPolicy:
     overlap: bool = False
     hidden_ns: int = 0
     graph_batch: int = 0
+    layer_ns: int = 0
+    receive_every: int = 1
     engine: str = ""
     kernels: str = ""
 
