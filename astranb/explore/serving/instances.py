@@ -356,7 +356,8 @@ class _Run:
         scheduler = on.scheduler
         # With overlap the host has scheduled this iteration while the one before began.
         ahead = self._policy.overlap and on.end_ns == now
-        looks = on.since_look >= self._policy.receive_every or not scheduler.decodes
+        every = self._policy.at(self._policy.receive_every, scheduler.load, 1)
+        looks = on.since_look >= every or not scheduler.decodes
         on.looked_ns = (on.begin_ns if ahead else now) if looks else on.looked_ns
         on.since_look = 1 if looks else on.since_look + 1
         batch = scheduler.begin(on.looked_ns) if ahead or not looks else None
@@ -365,7 +366,7 @@ class _Run:
         if batch is None:
             return
         if batch.chunks:
-            on.since_look = self._policy.receive_every
+            on.since_look = every
         took = self._through(on, batch, now, ahead=ahead)
         end = now + took.total
         on.begin_ns, on.end_ns = now, end
@@ -387,11 +388,10 @@ class _Run:
         alone = batch.chunks or batch.decodes > policy.graph_batch
         stages = self._stages[-1 if alone else 0]
         parts = [stage.time(batch) for stage in stages]
-        if alone and policy.layer_ns:
+        layer_ns = policy.at(policy.layer_ns, on.scheduler.load, 0) if alone else 0
+        if layer_ns:
             # The GPU waits for what the host launches, layer by layer.
-            late = [
-                stage.layers * policy.layer_ns - part.total for stage, part in zip(stages, parts, strict=True)
-            ]
+            late = [stage.layers * layer_ns - part.total for stage, part in zip(stages, parts, strict=True)]
             parts = [part._replace(host=max(0, one)) for part, one in zip(parts, late, strict=True)]
         hidden = max(0, policy.hidden_ns - parts[0].total) if ahead else policy.hidden_ns
         parts[0] = parts[0]._replace(host=parts[0].host + policy.host_ns + hidden)

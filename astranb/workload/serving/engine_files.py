@@ -37,8 +37,8 @@ class EngineScheduler:
     ----------
     token_budgets : tuple of (bytes, tokens)
         Tokens of an iteration, from which memory of a GPU on.
-    receive_every : tuple of (bytes, iterations)
-        Iterations between two looks at new requests, from which memory of a GPU on.
+    receive_every : tuple of (bytes, requests, iterations)
+        Iterations between two looks at new requests, from which memory of a GPU and how many requests on.
     text : str
         What the engine does, in a line.
     """
@@ -53,7 +53,7 @@ class EngineScheduler:
     watermark: float = number_field(0, 0.5, whole=False)
     memory_fraction: float = number_field(0.05, 1, whole=False)
     graph_batch: int = number_field(0, 1 << 20)
-    receive_every: tuple[tuple[float, float], ...] = number_field(0, 2**50, columns=2)
+    receive_every: tuple[tuple[float, float, float], ...] = number_field(0, 2**50, columns=3)
     text: str = text_field("")
 
     def __post_init__(self) -> None:
@@ -63,12 +63,18 @@ class EngineScheduler:
 
 @dataclass(frozen=True)
 class EngineHost:
-    """Times of an engine's host, as for :class:`ServingPolicy`, and whose kernels were measured."""
+    """Times of an engine's host, as for :class:`ServingPolicy`, and whose kernels were measured.
+
+    Parameters
+    ----------
+    layer_ns : tuple of (bytes, requests, ns)
+        To launch a layer outside of graphs, from which memory of a GPU and how many requests on.
+    """
 
     host_ns: int = number_field(0, 10**9)
     hidden_ns: int = number_field(0, 10**9)
     front_ns: int = number_field(0, 10**10)
-    layer_ns: int = number_field(0, 10**9)
+    layer_ns: tuple[tuple[float, float, float], ...] = number_field(0, 2**50, columns=3)
     kernels: str = text_field("")
 
     def __post_init__(self) -> None:
@@ -117,17 +123,17 @@ class ServingEngine:
         """
         own = asdict(self.scheduler)
 
-        def from_memory(name: str) -> int:
-            return int(max((least, value) for least, value in own.pop(name) if least <= memory_bytes)[1])
-
-        fields: dict[str, Any] = {
-            "token_budget": from_memory("token_budgets"),
-            "receive_every": from_memory("receive_every"),
-        }
+        budgets = [row for row in own.pop("token_budgets") if row[0] <= memory_bytes]
+        fields: dict[str, Any] = {"token_budget": int(max(budgets)[1])}
         own.pop("text")
         fields |= {name: bool(value) if name in _SWITCHES else value for name, value in own.items()}
         host = asdict(self.host)
         fields["kernels"] = host.pop("kernels")
+        for name, rows in (("receive_every", own["receive_every"]), ("layer_ns", host.pop("layer_ns"))):
+            known = [row for row in rows if row[0] <= memory_bytes]
+            largest = max((row[0] for row in known), default=0)
+            steps = [(round(least), round(value)) for size, least, value in known if size == largest]
+            fields[name] = tuple(sorted(steps))
         fields |= {name: round(value) for name, value in host.items()}
         return ServingPolicy(**{**fields, "engine": self.name, **changes})
 

@@ -13,7 +13,6 @@ _LIMITS: Final = {
     "max_batch": (1, 1 << 20), "token_budget": (1, 1 << 24), "block_size": (1, 1 << 16),
     "instances": (1, 1024), "prefill_instances": (0, 1024), "decode_instances": (0, 1024),
     "host_ns": (0, 10**9), "hidden_ns": (0, 10**9), "front_ns": (0, 10**10), "graph_batch": (0, 1 << 20),
-    "layer_ns": (0, 10**9), "receive_every": (1, 10_000),
 }  # fmt: skip
 
 _TOKEN_NS: Final = 1500
@@ -67,12 +66,13 @@ class ServingPolicy:
     graph_batch : int
         Iterations without prompts that decode so many requests, or fewer, are launched as one graph, all
         others kernel by kernel. 0: all as the GPU's times say.
-    layer_ns : int
-        What the host takes at least to launch a layer of an iteration that is no graph. 0: what its kernels'
-        launches take.
-    receive_every : int
-        Decoding iterations from one look at new requests to the next, where some decode; behind prompts the
-        scheduler looks at once (SGLang's ``--scheduler-recv-interval``).
+    layer_ns : tuple of (requests, ns)
+        What the host takes at least to launch a layer of an iteration that is no graph, from so many requests
+        of an instance on. Where nothing is given, it is what its kernels' launches take.
+    receive_every : tuple of (requests, iterations)
+        Decoding iterations from one look at new requests to the next, from so many requests on; 1 where
+        nothing is given. Behind prompts, and where nobody decodes, the scheduler looks at once (SGLang's
+        ``--scheduler-recv-interval``).
     engine : str
         Name of the engine whose policy this is.
     kernels : str
@@ -112,8 +112,8 @@ class ServingPolicy:
     overlap: bool = False
     hidden_ns: int = 0
     graph_batch: int = 0
-    layer_ns: int = 0
-    receive_every: int = 1
+    layer_ns: tuple[tuple[int, int], ...] = ()
+    receive_every: tuple[tuple[int, int], ...] = ()
     engine: str = ""
     kernels: str = ""
 
@@ -140,6 +140,17 @@ class ServingPolicy:
         if self.prefill_instances and self.instances > 1:
             what = "instances that do both cannot be combined with disaggregated ones"
             raise InputError(what, where="instances", hint="leave one of them out")
+
+    @staticmethod
+    def at(steps: tuple[tuple[int, int], ...], requests: int, default: int) -> int:
+        """Return the value of :attr:`layer_ns` or :attr:`receive_every` for some requests.
+
+        Examples
+        --------
+        >>> [ServingPolicy.at(((0, 10), (16, 30)), requests, 1) for requests in (4, 16)]
+        [10, 30]
+        """
+        return max(((least, value) for least, value in steps if least <= requests), default=(0, default))[1]
 
     @property
     def mixes(self) -> bool:
