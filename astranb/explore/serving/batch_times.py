@@ -47,6 +47,9 @@ class IterationTime(NamedTuple):
         return sum(self)
 
 
+_SQUARES_BYTES: Final = 8
+"""Of a token, where queries and keys are normed over all heads: the sums of both squares in float32, which the
+ranks add (vLLM's ``MiniMaxText01RMSNormTP``)."""
 _FUSED_BYTES: Final = {2: 64 << 20, 4: 2 << 20, 8: 1 << 20}
 """By GPUs, the largest all-reduce that is fused with the norm behind it (vLLM's ``PassConfig``,
 ``fi_allreduce_fusion_max_size_mb``, of H100; B200 takes 32 MiB for 4)."""
@@ -158,6 +161,9 @@ class BatchTimes:
         sums = self._network.collective_ns("all_reduce", self._ranks, c.activation)
         layers = len(self._layers)
         whole = IterationTime(0, 0, 0, 2 * layers * sums)
+        if m.norms_all_heads and len(self._ranks) > 1:
+            squares = self._network.collective_ns("all_reduce", self._ranks, _SQUARES_BYTES * c.tokens)
+            whole = whole._replace(tensor=whole.tensor + layers * squares)
         if EMBEDDING in self._units:
             whole = _added(whole, self._computed(c.embedding()), 1)._replace(tensor=whole.tensor + sums)
         with_experts = sum(map(m.has_experts, self._layers))

@@ -192,6 +192,8 @@ class Costs:
         wide = heads * m.key_size + self._cached
         turned = self.tokens * (heads + self.kv_heads) * m.key_size
         then = () if m.positions else self._fused(turned, "positions")
+        if m.qk_norm and self.job.mode != "training":
+            then = (*self._fused(turned, "rms"), *then)
         return self._products((m.hidden, wide), then=then)
 
     def output(self) -> Cost:
