@@ -48,8 +48,8 @@ class IterationTime(NamedTuple):
 
 
 _SQUARES_BYTES: Final = 8
-"""Of a token, where queries and keys are normed over all heads: the sums of both squares in float32, which the
-ranks add (vLLM's ``MiniMaxText01RMSNormTP``)."""
+"""Of a token, where queries and keys are normed over all heads: the sums of both squares in float32, which
+the ranks add (vLLM's ``MiniMaxText01RMSNormTP``)."""
 _FUSED_BYTES: Final = {2: 64 << 20, 4: 2 << 20, 8: 1 << 20}
 """By GPUs, the largest all-reduce that is fused with the norm behind it (vLLM's ``PassConfig``,
 ``fi_allreduce_fusion_max_size_mb``, of H100; B200 takes 32 MiB for 4)."""
