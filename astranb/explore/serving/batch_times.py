@@ -121,9 +121,9 @@ class BatchTimes:
         return whole
 
     @property
-    def layers(self) -> int:
-        """Layers of the stage."""
-        return len(self._layers)
+    def latent_layers(self) -> int:
+        """Layers of the stage with latent attention."""
+        return len(self._layers) * self._model.is_latent
 
     def sent_bytes(self, batch: Batch) -> int:
         """Return the bytes that each rank sends to the next stage."""

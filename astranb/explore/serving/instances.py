@@ -391,7 +391,9 @@ class _Run:
         layer_ns = policy.at(policy.layer_ns, on.scheduler.load, 0) if alone else 0
         if layer_ns:
             # The GPU waits for what the host launches, layer by layer.
-            late = [stage.layers * layer_ns - part.total for stage, part in zip(stages, parts, strict=True)]
+            late = [
+                stage.latent_layers * layer_ns - part.total for stage, part in zip(stages, parts, strict=True)
+            ]
             parts = [part._replace(host=max(0, one)) for part, one in zip(parts, late, strict=True)]
         hidden = max(0, policy.hidden_ns - parts[0].total) if ahead else policy.hidden_ns
         parts[0] = parts[0]._replace(host=parts[0].host + policy.host_ns + hidden)

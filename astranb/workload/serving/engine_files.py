@@ -68,7 +68,8 @@ class EngineHost:
     Parameters
     ----------
     layer_ns : tuple of (bytes, requests, ns)
-        To launch a layer outside of graphs, from which memory of a GPU and how many requests on.
+        To launch a layer with latent attention outside of graphs, from which memory of a GPU and how many
+        requests on.
     """
 
     host_ns: int = number_field(0, 10**9)

@@ -67,8 +67,9 @@ class ServingPolicy:
         Iterations without prompts that decode so many requests, or fewer, are launched as one graph, all
         others kernel by kernel. 0: all as the GPU's times say.
     layer_ns : tuple of (requests, ns)
-        What the host takes at least to launch a layer of an iteration that is no graph, from so many requests
-        of an instance on. Where nothing is given, it is what its kernels' launches take.
+        What the host takes at least to launch a layer with latent attention in an iteration that is no graph,
+        from so many requests of an instance on: DeepSeek's layers have several times the kernels that are
+        modelled, and nothing was published of others. 0: what its kernels' launches take.
     receive_every : tuple of (requests, iterations)
         Decoding iterations from one look at new requests to the next, from so many requests on; 1 where
         nothing is given. Behind prompts, and where nobody decodes, the scheduler looks at once (SGLang's
