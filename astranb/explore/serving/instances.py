@@ -169,7 +169,7 @@ def serve(
     stages = [[BatchTimes(known, job, one, inside, stage) for stage in range(pipeline)] for one in launches]
     run = _Run(policy, requests, blocks, stages, between, tensor, token_bytes(known, job))
     run.all()
-    used = f"{policy.memory_fraction:.0%} of {limit / 1e9:.1f} GB"
+    used = f"{policy.memory_fraction:.0%} of {limit / 1e9:.1f} GB" + " without them" * policy.fraction_of_rest
     assumed = [*cluster.assumed, f"{blocks:,} blocks of keys and values fit beside the weights in {used}"]
     assumed += [f"requests: {requests.assumed}"] if requests.assumed else []
     assumed += [chosen] if tensor > 1 and chosen else []

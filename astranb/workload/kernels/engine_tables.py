@@ -1,7 +1,7 @@
 """Kernels of serving engines as measured: tables of an engine on a GPU, interpolated.
 
-``astranb/hardware/timings/engines.csv`` has a line for each shape, with the microseconds along one axis
-(tokens, sequences or bytes). Between the shapes and points that were measured, the logarithm of the time
+``astranb/hardware/measured/engine_kernels.csv`` has a line for each shape, with the microseconds along one
+axis (tokens, sequences or bytes). Between the shapes and points that were measured, the logarithm of the time
 is linear in the logarithms of sizes; beyond the largest it grows in proportion, below the smallest it stays.
 What an engine has no line for is another engine's, as they share libraries (cuBLAS, CUTLASS, FlashInfer,
 DeepGEMM); what nobody has, the built-in model times.
@@ -24,7 +24,7 @@ from .work import Attention, Product
 
 __all__ = ["ENGINES_MEASURED", "EngineTable", "engine_table"]
 
-_FILE: Final = FOLDER / "timings" / "engines.csv"
+_FILE: Final = FOLDER / "measured" / "engine_kernels.csv"
 _MOST_BYTES: Final = 4 << 20
 _ANY: Final = "all"
 """Products are the fastest of those of all engines, which choose among the same libraries' kernels."""

@@ -26,7 +26,7 @@ __all__ = ["ENGINES", "EngineHost", "EngineScheduler", "ServingEngine", "engine_
 ENGINES: Final = device_names("engines")
 """Names of the engines of this package."""
 
-_SWITCHES: Final = ("chunked_prefill", "mixed_batches", "reserve_output", "overlap")
+_SWITCHES: Final = ("chunked_prefill", "mixed_batches", "reserve_output", "overlap", "fraction_of_rest")
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,7 @@ class EngineScheduler:
     overlap: int = number_field(0, 1)
     watermark: float = number_field(0, 0.5, whole=False)
     memory_fraction: float = number_field(0.05, 1, whole=False)
+    fraction_of_rest: int = number_field(0, 1)
     graph_batch: int = number_field(0, 1 << 20)
     receive_every: tuple[tuple[float, float, float], ...] = number_field(0, 2**50, columns=3)
     text: str = text_field("")

@@ -46,6 +46,8 @@ class ServingPolicy:
         Part of the blocks that stays free when a request is admitted, from 0 to 0.5.
     memory_fraction : float
         Part of a GPU's memory that may be used; the rest is left for what is not counted here.
+    fraction_of_rest : bool
+        Whether that part is of what weights and buffers leave, as TensorRT-LLM's, and not of all.
     instances : int
         Copies of the model; a request goes to the one with the fewest requests.
     prefill_instances, decode_instances : int
@@ -115,6 +117,7 @@ class ServingPolicy:
     graph_batch: int = 0
     layer_ns: tuple[tuple[int, int], ...] = ()
     receive_every: tuple[tuple[int, int], ...] = ()
+    fraction_of_rest: bool = False
     engine: str = ""
     kernels: str = ""
 
