@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from astranb.explore.algorithms import CollectiveTimes
-from astranb.workload.kernels import Kernel, KernelTimes, TimedKernel, engine_table
+from astranb.workload.kernels import Kernel, KernelTimes, Stream, TimedKernel, engine_table
 from astranb.workload.models import EMBEDDING, HEAD, Cost, Costs, units
 
 if TYPE_CHECKING:
@@ -47,6 +47,9 @@ class IterationTime(NamedTuple):
         return sum(self)
 
 
+_CACHE_WRITERS: Final = ("vllm", "sglang")
+"""Engines that write new keys and values into the cache by a kernel of their own (vLLM's
+``reshape_and_cache_flash``, SGLang's ``set_kv_buffer``); TensorRT-LLM's attention does."""
 _SQUARES_BYTES: Final = 8
 """Of a token, where queries and keys are normed over all heads: the sums of both squares in float32, which
 the ranks add (vLLM's ``MiniMaxText01RMSNormTP``)."""
@@ -182,7 +185,10 @@ class BatchTimes:
                 experts = experts if ends >= 0 else experts._replace(kernels=shared)
             for one in (norms.plus(beside), experts):
                 whole = _added(whole, self._computed(one), with_experts)
-        return _Fixed(whole, norms.plus(c.queries()).plus(c.output()))
+        half = norms.plus(c.queries()).plus(c.output())
+        if self._table is not None and self._table.engine in _CACHE_WRITERS and not m.is_latent:
+            half = half.plus(Cost(0, 0, kernels=(Stream(c.cache_block + c.cache_block),)))
+        return _Fixed(whole, half)
 
     def _fuses_norms(self, c: Costs) -> bool:
         """Return whether the sums of tensor parallelism add the residual and norm it, in their own kernel.
