@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, replace
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -174,4 +174,4 @@ def find_model(name: str) -> Model:
     if known not in MODELS:
         hint = f"{near(name, (*MODELS, *ALIASES))} (or give a file, as MODEL.yaml)"
         raise InputError(f"unknown model {name[:60]!r}", where="model", hint=hint)
-    return MODELS[known]
+    return MODELS[name] if name in MODELS else replace(MODELS[known], name=name)
