@@ -164,7 +164,7 @@ def _serve(args: argparse.Namespace) -> Report:
     found = serve(
         args.model, requests_of(args.requests), policy=_policy(args, times.gpu.memory_bytes), gpu=times,
         system=args.system, network=network, limit_bytes=_limit(args),
-        cache_bytes=cache_bytes(args.cache_precision or StepSpec.cache_precision),
+        cache_bytes=_cache_bytes(args, times.gpu.memory_bytes),
         **typed(args, "expert_imbalance", tensor="tp", pipeline="pp"),
     )  # fmt: skip
     if args.frames is not None:
@@ -180,6 +180,13 @@ def _four_bits(gpu: str, stored: str) -> dict[str, str]:
     if stored == "mxfp4":
         return {"precision": "bf16", "weights": stored}
     return {"precision": "fp8", "weights": "nvfp4"}
+
+
+def _cache_bytes(args: argparse.Namespace, memory_bytes: int) -> int:
+    """Return the bytes of a number of keys and values: as given, else the engine's."""
+    if args.cache_precision is None and args.engine is not None:
+        return engine_named(args.engine).cache_bytes(memory_bytes)
+    return cache_bytes(args.cache_precision or StepSpec.cache_precision)
 
 
 def _limit(args: argparse.Namespace) -> int | None:

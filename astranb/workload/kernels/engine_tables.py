@@ -85,7 +85,7 @@ class EngineTable:
         --------
         >>> table = engine_table(GPUS["h100-sxm"], "vllm")
         >>> round(table.product_ns(Product(16, 8192, 1024), "fp8"))
-        7320
+        8259
         """
         known = self.lines.get(("gemm", precision))
         if known is None or one.copies > 1:
@@ -142,7 +142,7 @@ class EngineTable:
         --------
         >>> table = engine_table(GPUS["h100-sxm"], "sglang")
         >>> [round(table.all_reduce_ns(8, size)) for size in (16 << 10, 1 << 20)]
-        [3748, 13467]
+        [3748, 13470]
         """
         line = self.lines.get(("all_reduce", "bf16"), {}).get((("gpus", gpus),))
         return None if line is None else math.exp(line.time(math.log(max(1, size))))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -37,6 +37,8 @@ class EngineScheduler:
     ----------
     token_budgets : tuple of (bytes, tokens)
         Tokens of an iteration, from which memory of a GPU on.
+    cache_bytes : tuple of (bytes, bytes)
+        Bytes of a number of keys and values, from which memory of a GPU on.
     receive_every : tuple of (bytes, requests, iterations)
         Iterations between two looks at new requests, from which memory of a GPU and how many requests on.
     text : str
@@ -53,6 +55,7 @@ class EngineScheduler:
     watermark: float = number_field(0, 0.5, whole=False)
     memory_fraction: float = number_field(0.05, 1, whole=False)
     fraction_of_rest: int = number_field(0, 1)
+    cache_bytes: tuple[tuple[float, float], ...] = number_field(0, 2**50, columns=2)
     graph_batch: int = number_field(0, 1 << 20)
     receive_every: tuple[tuple[float, float, float], ...] = number_field(0, 2**50, columns=3)
     text: str = text_field("")
@@ -102,6 +105,16 @@ class ServingEngine:
     host: EngineHost
     sources: Mapping[str, Provenance]
 
+    def cache_bytes(self, memory_bytes: int) -> int:
+        """Return the bytes of a number of keys and values on GPUs with some memory.
+
+        Examples
+        --------
+        >>> [engine_named("vllm").cache_bytes(size << 30) for size in (80, 180)]
+        [2, 1]
+        """
+        return _from(self.scheduler.cache_bytes, memory_bytes)
+
     def policy(self, memory_bytes: int, **changes: Any) -> ServingPolicy:
         """Return the engine's policy on GPUs with some memory.
 
@@ -125,8 +138,8 @@ class ServingEngine:
         """
         own = asdict(self.scheduler)
 
-        budgets = [row for row in own.pop("token_budgets") if row[0] <= memory_bytes]
-        fields: dict[str, Any] = {"token_budget": int(max(budgets)[1])}
+        fields: dict[str, Any] = {"token_budget": _from(own.pop("token_budgets"), memory_bytes)}
+        own.pop("cache_bytes")
         own.pop("text")
         fields |= {name: bool(value) if name in _SWITCHES else value for name, value in own.items()}
         host = asdict(self.host)
@@ -138,6 +151,11 @@ class ServingEngine:
             fields[name] = tuple(sorted(steps))
         fields |= {name: round(value) for name, value in host.items()}
         return ServingPolicy(**{**fields, "engine": self.name, **changes})
+
+
+def _from(rows: Iterable[tuple[float, float]], memory_bytes: int) -> int:
+    """Return the value of the last row whose memory a GPU has."""
+    return int(max(row for row in rows if row[0] <= memory_bytes)[1])
 
 
 def engine_named(name: str | Path) -> ServingEngine:
