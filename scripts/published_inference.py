@@ -23,7 +23,7 @@ _RUN: Final = (
     "gpu", "precision", "cache", "model", "tensor", "kind", "batch", "requests", "input", "output", "engine",
     "source", "note",
 )  # fmt: skip
-"""What says which run a row is of."""
+"""Columns in which rows of one run agree."""
 _served: dict[tuple[str, ...], Served] = {}
 """The last run."""
 

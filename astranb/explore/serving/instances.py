@@ -226,7 +226,7 @@ class _Instance:
         self.begin_ns = self.end_ns = -1
         """Of its last iteration."""
         self.looked_ns = self.since_look = 0
-        """When the scheduler last looked at new requests, and how many iterations ago."""
+        """Time at which the scheduler last looked at new requests, and how many iterations ago."""
         self.incoming: deque[tuple[Sequence, _Instance]] = deque()
 
     @property
