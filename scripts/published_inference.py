@@ -11,7 +11,7 @@ from typing import Final
 from astranb.core.errors import InputError
 from astranb.explore import Served, serve
 from astranb.workload.kernels import GPUS, KernelTimes
-from astranb.workload.serving import RequestTrace, ServingPolicy, requests_of
+from astranb.workload.serving import RequestTrace, ServingPolicy, engine_named, requests_of
 
 DATA: Final = Path(__file__).parents[1] / "tests" / "data" / "published" / "inference.csv"
 
@@ -19,6 +19,13 @@ _BATCH: Final = 256
 """Requests that are worked on at once, where arrivals are given."""
 _LEAST: Final = 8192
 """Tokens of an iteration, at least."""
+_RUN: Final = (
+    "gpu", "precision", "cache", "model", "tensor", "kind", "batch", "requests", "input", "output", "engine",
+    "source", "note",
+)  # fmt: skip
+"""Columns in which rows of one run agree."""
+_served: dict[tuple[str, ...], Served] = {}
+"""The last run."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +33,8 @@ class Row:
     """One published measurement.
 
     ``kind``: ``static``, a batch that begins and ends together; ``closed``, as many users as the batch, whose
-    first requests do not count in latencies, as the measurement begins when it is steady;
+    first requests do not count in latencies, as the measurement begins when it is steady (with an engine: as
+    InferenceX counts, all of them);
     ``offline``, all requests from the beginning; ``poisson``, as many a second as the batch.
 
     ``use``: ``choose``, chose the host's time; ``blind``, evaluated once, nothing was changed after that;
@@ -56,6 +64,8 @@ class Row:
         lengths = f"prompt={f['input']},output={f['output']},count={count}"
         if f["kind"] == "poisson":
             return requests_of(f"poisson:rate={f['batch']},{lengths}")
+        if f["engine"]:
+            return requests_of(f"closed:users={f['batch']},prompt={f['input']},output={f['output']}")
         if f["kind"] == "closed":
             return requests_of(f"closed:users={f['batch']},range=1,warmup={f['batch']},{lengths}")
         return requests_of(f"offline:{lengths}")
@@ -64,9 +74,11 @@ class Row:
     def policy(self) -> ServingPolicy:
         """The policy: a static batch is computed whole; servers of TensorRT-LLM (and NIM) mix whole prompts.
 
-        Their versions are older than the overlap of the scheduler.
+        Their versions are older than the overlap of the scheduler. A row with an engine has its defaults.
         """
         f = self.fields
+        if f["engine"]:
+            return engine_named(f["engine"]).policy(GPUS[f["gpu"]].memory_bytes)
         static, whole = f["kind"] == "static", "all of its tokens" in f["note"]
         batch = self.number("batch") if f["kind"] != "poisson" else _BATCH
         budget = max(_LEAST, batch, batch * self.number("input") if static else 0)
@@ -79,13 +91,19 @@ class Row:
         )  # fmt: skip
 
     def served(self) -> Served:
-        """Serve the requests."""
+        """Serve the requests; rows of one run, as of its tokens and its first ones, do so once."""
         f = self.fields
-        return serve(
-            f["model"], self.trace, tensor=self.gpus, policy=self.policy,
-            gpu=KernelTimes(GPUS[f["gpu"]], f["precision"]), cache_bytes=1 if f["cache"] == "fp8" else 2,
-            limit_bytes=1 << 40 if f["kind"] == "static" else None,
-        )  # fmt: skip
+        key = tuple(f[name] for name in _RUN)
+        if key not in _served:
+            _served.clear()
+            precision, weights = ("fp8", "nvfp4") if f["precision"] == "nvfp4" else (f["precision"], "")
+            _served[key] = serve(
+                f["model"], self.trace, tensor=self.gpus, policy=self.policy,
+                gpu=KernelTimes(GPUS[f["gpu"]], precision, weights=weights),
+                cache_bytes=1 if f["cache"] == "fp8" else 2,
+                limit_bytes=1 << 40 if f["kind"] == "static" else None,
+            )  # fmt: skip
+        return _served[key]
 
     def times(self) -> tuple[float, float]:
         """Return the measured and the predicted time in seconds: of a token, the first one, or the batch."""
@@ -93,9 +111,8 @@ class Row:
         if unit.startswith("tokens/s"):
             rate = value * (self.gpus if unit.endswith("/GPU") else 1)
             return 1 / rate, 1 / found.output_tokens_per_s
-        means = {
-            name: found.percentiles(name)["mean"] or 0.0 for name in ("ttft_ns", "tpot_ns", "latency_ns")
-        }
+        which = "p50" if "median" in unit else "mean"
+        means = {name: found.percentiles(name)[which] or 0.0 for name in ("ttft_ns", "tpot_ns", "latency_ns")}
         took = means["ttft_ns" if "first" in unit else "tpot_ns" if "per token" in unit else "latency_ns"]
         if "cached" in self.fields["note"]:
             # Only the last token of a prompt is computed, like one that is given.

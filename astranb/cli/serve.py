@@ -16,7 +16,7 @@ from astranb.explore.runs import (
     times_of,
     whole,
 )
-from astranb.hardware import DEFAULT_GPU
+from astranb.hardware import DEFAULT_GPU, gpu_named, read_gpu
 from astranb.workload.serving import ServingPolicy, engine_named
 
 from .arguments import add_command, typed
@@ -102,6 +102,9 @@ _GROUPS: Final = (
     ("more of the policy", None, "", _MORE_POLICY, "policy"),
 )
 """Title, description, fields of a step, options and topic of each group."""
+_FOUR_BITS: Final = ("fp4", "nvfp4")
+_BLACKWELL: Final = 100
+"""Compute capability from which on tensor cores take four-bit numbers (CUDA C++ Programming Guide)."""
 _EXAMPLE: Final = "poisson:rate=4,prompt=1024,output=256,count=500,seed=1"
 
 
@@ -144,24 +147,46 @@ def add_commands(commands: Any) -> None:
 
 def _serve(args: argparse.Namespace) -> Report:
     from astranb.explore import serve
+    from astranb.workload.kernels import checkpoint_precision
+    from astranb.workload.models import find_model
     from astranb.workload.serving import requests_of
 
     if args.infra is not None and args.network is not None:
         raise both_given("--infra", "--network", "serve")
-    times = times_of(
-        args.gpu or DEFAULT_GPU,
-        **typed(args, "precision", "efficiency", "launch", "costs", "kernels", "weights", "power"),
-    )
+    gpu = args.gpu or DEFAULT_GPU
+    stored = getattr(find_model(args.model), "weights", "")
+    options = {"precision": checkpoint_precision(stored, gpu_named(gpu))}
+    options |= typed(args, "precision", "efficiency", "launch", "costs", "kernels", "weights", "power")
+    if args.precision in _FOUR_BITS:
+        options |= _four_bits(gpu, stored)
+    times = times_of(gpu, **options)
     network = network_of(args.infra, args.network, gpu=args.gpu, dimensions=args.dimensions)
     found = serve(
         args.model, requests_of(args.requests), policy=_policy(args, times.gpu.memory_bytes), gpu=times,
         system=args.system, network=network, limit_bytes=_limit(args),
-        cache_bytes=cache_bytes(args.cache_precision or StepSpec.cache_precision),
+        cache_bytes=_cache_bytes(args, times.gpu.memory_bytes),
         **typed(args, "expert_imbalance", tensor="tp", pipeline="pp"),
     )  # fmt: skip
     if args.frames is not None:
         found.write_frames(args.frames)
     return Report(found.document(), [found.text()])
+
+
+def _four_bits(gpu: str, stored: str) -> dict[str, str]:
+    """Return precision and weights of computing in FP4: that of the checkpoint, else NVFP4."""
+    if read_gpu(gpu).library.compute_capability < _BLACKWELL:
+        hint = "take --precision fp8; --weights nvfp4 stores parameters in four bits"
+        raise InputError(f"{gpu} does not compute in FP4", where="--precision", hint=hint)
+    if stored == "mxfp4":
+        return {"precision": "bf16", "weights": stored}
+    return {"precision": "fp8", "weights": "nvfp4"}
+
+
+def _cache_bytes(args: argparse.Namespace, memory_bytes: int) -> int:
+    """Return the bytes of a number of keys and values: as given, else the engine's."""
+    if args.cache_precision is None and args.engine is not None:
+        return engine_named(args.engine).cache_bytes(memory_bytes)
+    return cache_bytes(args.cache_precision or StepSpec.cache_precision)
 
 
 def _limit(args: argparse.Namespace) -> int | None:

@@ -140,10 +140,14 @@ def test_a_file_of_requests_and_files_of_results(capsys, tmp_path):
             "exclude each other",
         ),
         (
-            ("--model", "llama3-8b", "--requests", "offline", "--infra", "dgx-h100"),
+            ("--model", "llama3-8b", "--requests", "offline", "--infra", "dgx-h100", "--tp", "1"),
             "NPUs, but the plan has 1 rank",
         ),
         (("--model", "resnet-50", "--requests", "offline"), "generates no tokens"),
+        (
+            ("--model", "llama3.1-70b", "--requests", "offline", "--gpu", "h100-sxm", "--precision", "fp4"),
+            "h100-sxm does not compute in FP4; take --precision fp8",
+        ),
     ],
 )
 def test_errors_are_one_line(capsys, argv, what):

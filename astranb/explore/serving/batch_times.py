@@ -8,11 +8,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from astranb.explore.algorithms import CollectiveTimes
-from astranb.workload.kernels import Kernel
+from astranb.workload.kernels import Kernel, KernelTimes, Stream, TimedKernel, engine_table
 from astranb.workload.models import EMBEDDING, HEAD, Cost, Costs, units
 
 if TYPE_CHECKING:
-    from astranb.workload.kernels import KernelTimes
     from astranb.workload.models import Job, Transformer
     from astranb.workload.serving import Batch
 
@@ -46,6 +45,17 @@ class IterationTime(NamedTuple):
     def total(self) -> int:
         """All of it."""
         return sum(self)
+
+
+_CACHE_WRITERS: Final = ("vllm", "sglang")
+"""Engines that write new keys and values into the cache by a kernel of their own (vLLM's
+``reshape_and_cache_flash``, SGLang's ``set_kv_buffer``); TensorRT-LLM's attention does."""
+_SQUARES_BYTES: Final = 8
+"""Of a token, where queries and keys are normed over all heads: the sums of both squares in float32, which
+the ranks add (vLLM's ``MiniMaxText01RMSNormTP``)."""
+_FUSED_BYTES: Final = {2: 64 << 20, 4: 2 << 20, 8: 1 << 20}
+"""By GPUs, the largest all-reduce that is fused with the norm behind it (vLLM's ``PassConfig``,
+``fi_allreduce_fusion_max_size_mb``, of H100; B200 takes 32 MiB for 4)."""
 
 
 @dataclass(frozen=True)
@@ -97,15 +107,26 @@ class BatchTimes:
         self._heads: dict[int, IterationTime] = {}
         self._decoding: dict[int, Costs] = {}
         self._chunks: dict[tuple[int, int, int, bool], Cost] = {}
+        self._table = None if times.efficiency is not None else engine_table(times.gpu, times.costs)
+        self._around_attention = times
+        if times.weights == "nvfp4" and model.experts:
+            # NVIDIA's checkpoints have experts and MLPs in NVFP4, and attention in bfloat16.
+            self._around_attention = KernelTimes(times.gpu, "bf16", launch=times.launch, costs=times.costs)
 
     def time(self, batch: Batch) -> IterationTime:
         """Return the time of an iteration, without that of the host."""
         fixed = self._of_tokens(batch.tokens)
         whole = _added(fixed.outside, self._head(batch.outputs), 1)
         for window, layers in self._windows.items():
-            around = self._computed(fixed.half.plus(self._attention(batch, window)), rest="attention")
+            half = fixed.half.plus(self._attention(batch, window))
+            around = self._computed(half, rest="attention", times=self._around_attention)
             whole = _added(whole, around, layers)
         return whole
+
+    @property
+    def latent_layers(self) -> int:
+        """Layers of the stage with latent attention."""
+        return len(self._layers) * self._model.is_latent
 
     def sent_bytes(self, batch: Batch) -> int:
         """Return the bytes that each rank sends to the next stage."""
@@ -143,17 +164,50 @@ class BatchTimes:
         sums = self._network.collective_ns("all_reduce", self._ranks, c.activation)
         layers = len(self._layers)
         whole = IterationTime(0, 0, 0, 2 * layers * sums)
+        if m.norms_all_heads and len(self._ranks) > 1:
+            squares = self._network.collective_ns("all_reduce", self._ranks, _SQUARES_BYTES * c.tokens)
+            whole = whole._replace(tensor=whole.tensor + layers * squares)
         if EMBEDDING in self._units:
             whole = _added(whole, self._computed(c.embedding()), 1)._replace(tensor=whole.tensor + sums)
         with_experts = sum(map(m.has_experts, self._layers))
+        norms = Cost(0, 0) if self._fuses_norms(c) else c.around()
         if with_experts < layers:
             opening, closing = c.mlp()
-            half = c.around().plus(opening).plus(closing)
+            half = norms.plus(opening).plus(closing)
             whole = _added(whole, self._computed(half), layers - with_experts)
         if with_experts:
-            for one in (c.around().plus(c.around_experts()), c.experts()):
+            beside, experts = c.around_experts(), self._experts(c)
+            if self._table is not None:
+                # The router comes first, the shared experts run beside the others.
+                router, shared = beside.kernels[:1], beside.kernels[1:]
+                beside = beside._replace(kernels=router)
+                ends = self._computed(experts).total - sum(map(self._times.kernel_ns, shared))
+                experts = experts if ends >= 0 else experts._replace(kernels=shared)
+            for one in (norms.plus(beside), experts):
                 whole = _added(whole, self._computed(one), with_experts)
-        return _Fixed(whole, c.around().plus(c.queries()).plus(c.output()))
+        half = norms.plus(c.queries()).plus(c.output())
+        if self._table is not None and self._table.engine in _CACHE_WRITERS and not m.is_latent:
+            half = half.plus(Cost(0, 0, kernels=(Stream(c.cache_block + c.cache_block),)))
+        return _Fixed(whole, half)
+
+    def _fuses_norms(self, c: Costs) -> bool:
+        """Return whether the sums of tensor parallelism add the residual and norm it, in their own kernel.
+
+        So do those of TensorRT-LLM, and by FlashInfer vLLM's (``fuse_allreduce_rms``, by default on
+        these GPUs) and SGLang's (``--enable-flashinfer-allreduce-fusion``), up to some size.
+        """
+        limit = _FUSED_BYTES.get(len(self._ranks), 0) if self._table is not None else 0
+        return 0 < c.activation <= limit
+
+    def _experts(self, c: Costs) -> Cost:
+        """Return the cost of a layer's experts: as measured, or of their kernels one by one."""
+        m, cost = self._model, c.experts()
+        took = None
+        if self._table is not None and c.load == 1:
+            took = self._table.experts_ns(
+                c.tokens, m.hidden, c.share_of(m.expert_ffn), m.experts, m.top_k, self._times.weights
+            )
+        return cost if took is None else cost._replace(kernels=(TimedKernel(round(took)),))
 
     def _head(self, outputs: int) -> IterationTime:
         """Return the time of the head for the tokens that an iteration gives."""
@@ -168,9 +222,11 @@ class BatchTimes:
             self._heads[outputs] = found
         return found
 
-    def _computed(self, cost: Cost, rest: str = "matrices") -> IterationTime:
+    def _computed(
+        self, cost: Cost, rest: str = "matrices", times: KernelTimes | None = None
+    ) -> IterationTime:
         """Return the time of a computation by sort of kernel; what launches add goes to ``rest``."""
-        times = self._times
+        times = times or self._times
         took = times.computation_ns(cost.flops, cost.touched, cost.kernels)
         sorts = _sorted(times, cost.kernels) if times.efficiency is None else Counter()
         sorts[rest] += took - sum(sorts.values())

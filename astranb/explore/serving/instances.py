@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
+from collections.abc import Sequence as Ranks
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -12,7 +13,8 @@ import numpy as np
 
 from astranb.core.errors import InputError
 from astranb.explore.algorithms import CollectiveTimes
-from astranb.workload.kernels import DEFAULT_GPU, KernelTimes, gpu_named
+from astranb.workload.astrasim2 import DimensionNetwork, InfraNetwork, read_network
+from astranb.workload.kernels import DEFAULT_GPU, KernelTimes, checkpoint_precision, engine_table, gpu_named
 from astranb.workload.models import TOKEN_BYTES, Job, Parallelism, Transformer, check, find_model, machine
 from astranb.workload.serving import Batch, RequestTrace, ServingPolicy, cache_blocks, token_bytes
 
@@ -21,7 +23,8 @@ from .scheduler import Scheduler, Sequence
 from .served import Iteration, Served
 
 if TYPE_CHECKING:
-    from astranb.workload.astrasim2 import DimensionNetwork, InfraNetwork
+    from astranb.workload.astrasim2 import System
+    from astranb.workload.kernels import EngineTable
 
 __all__ = ["serve"]
 
@@ -51,11 +54,11 @@ def serve(
     model: str | Transformer,
     requests: RequestTrace,
     *,
-    tensor: int = 1,
+    tensor: int | None = None,
     pipeline: int = 1,
     policy: ServingPolicy | None = None,
     gpu: str | Path | KernelTimes = DEFAULT_GPU,
-    precision: str = "bf16",
+    precision: str | None = None,
     cache_bytes: int = 2,
     expert_imbalance: float = 1.0,
     system: str | Path | None = None,
@@ -69,15 +72,16 @@ def serve(
     model : str or Transformer
         A name in :data:`astranb.workload.models.TRANSFORMERS`, a file, or a model.
     requests : RequestTrace
-    tensor : int
-        GPUs of a stage of an instance, by tensor parallelism.
+    tensor : int, optional
+        GPUs of a stage of an instance, by tensor parallelism. Default: the network's, else the fewest of a
+        node that hold the model and the longest request.
     pipeline : int
         Stages of an instance. So many batches are on their way through them, each with its own requests and
         blocks; the limits of the policy are those of a batch.
     policy : ServingPolicy, optional
     gpu : str or KernelTimes
-    precision : str
-        Of products with parameters.
+    precision : str, optional
+        Of products with parameters. Default: the checkpoint's (:func:`checkpoint_precision`).
     cache_bytes : int
         Bytes of a number of keys and values: 2, or 1 in fp8.
     expert_imbalance : float
@@ -103,18 +107,34 @@ def serve(
     if not isinstance(known, Transformer) or not known.vocab:
         raise InputError(f"{known.name} generates no tokens", where="model", hint="take a transformer")
     policy = policy or ServingPolicy()
-    times = gpu if isinstance(gpu, KernelTimes) else KernelTimes(gpu_named(gpu), precision)
+    if isinstance(gpu, KernelTimes):
+        times = gpu
+    else:
+        device = gpu_named(gpu)
+        times = KernelTimes(device, precision or checkpoint_precision(known.weights, device))
     times = times.stored(known.weights)
+    if policy.kernels and times.modelled and times.power == 1 and engine_table(times.gpu, policy.kernels):
+        times = times.costed(policy.kernels)
     if times.expanded is not None:
         what = "serving has no expanded memory"
         raise InputError(what, where="expanded memory", hint="leave it out")
+    longest = max(one.prompt + one.output for one in requests.requests)
     job = Job(
-        Parallelism(tensor=tensor, pipeline=pipeline), 1, 1, mode="decode", precision=times.precision,
+        Parallelism(pipeline=pipeline), longest, 1, mode="decode", precision=times.precision,
         weights=times.weights,
         cache_bytes=cache_bytes, expert_imbalance=expert_imbalance,
     )  # fmt: skip
-    longest = max(one.prompt + one.output for one in requests.requests)
-    check(known, replace(job, sequence=longest))
+    limit = times.gpu.memory_bytes if limit_bytes is None else limit_bytes
+    chosen = ""
+    if tensor is None and network is not None:
+        found = network if isinstance(network, DimensionNetwork | InfraNetwork) else read_network(network)
+        tensor = max(1, found.npus // (policy.copies * pipeline))
+    elif tensor is None:
+        tensor = _fewest(known, job, policy, limit, times.gpu.interconnect.per_node)
+        chosen = f"{tensor} GPUs of tensor parallelism, the fewest that hold the model; replace with --tp"
+    job = replace(job, parallelism=Parallelism(tensor=tensor, pipeline=pipeline))
+    check(known, job)
+    job = replace(job, sequence=1)
     if pipeline > 1 and policy.prefill_instances:
         what = "disaggregated instances have one stage"
         raise InputError(what, where="pipeline", hint="leave one of them out")
@@ -134,11 +154,14 @@ def serve(
         for one in reversed(kinds.values()):
             inside = larger = CollectiveTimes(one.network, one.system, larger)
         cluster.assumed[1:] = kinds["large"].assumed[1:]
-        if tensor > 1:
+        table = engine_table(times.gpu, times.costs)
+        if table is not None and system is None and table.all_reduce_ns(tensor, 1) is not None:
+            inside = _MeasuredSums(one.network, one.system, inside, table)
+            cluster.assumed[1:1] = [f"all-reduces of {tensor} GPUs as those of {times.costs} were measured"]
+        elif tensor > 1:
             if kinds["middle"].assumed == kinds["small"].assumed:
                 del kinds["middle"]
             cluster.assumed[1:1] = [f"{name} all-reduces: {one.assumed[0]}" for name, one in kinds.items()]
-    limit = times.gpu.memory_bytes if limit_bytes is None else limit_bytes
     blocks = cache_blocks(known, job, policy, limit)
     launches = [times]
     if policy.graph_batch and times.efficiency is None and times.launch == "none":
@@ -146,13 +169,50 @@ def serve(
     stages = [[BatchTimes(known, job, one, inside, stage) for stage in range(pipeline)] for one in launches]
     run = _Run(policy, requests, blocks, stages, between, tensor, token_bytes(known, job))
     run.all()
-    used = f"{policy.memory_fraction:.0%} of {limit / 1e9:.1f} GB"
+    used = f"{policy.memory_fraction:.0%} of {limit / 1e9:.1f} GB" + " without them" * policy.fraction_of_rest
     assumed = [*cluster.assumed, f"{blocks:,} blocks of keys and values fit beside the weights in {used}"]
     assumed += [f"requests: {requests.assumed}"] if requests.assumed else []
+    assumed += [chosen] if tensor > 1 and chosen else []
     return Served(
         known.name, times.gpu.name, ranks, pipeline, policy, requests, blocks, run.requests, run.iterations,
         run.gaps, run.transfer_bytes * tensor, assumed,
     )  # fmt: skip
+
+
+def _fewest(model: Transformer, job: Job, policy: ServingPolicy, limit_bytes: int, node: int) -> int:
+    """Return the fewest GPUs of a node, a power of two, that hold a model and a request of so many tokens."""
+    tensor = 1
+    while True:
+        degrees = replace(job.parallelism, tensor=tensor)
+        try:
+            check(model, replace(job, parallelism=degrees))
+            blocks = cache_blocks(model, replace(job, parallelism=degrees, sequence=1), policy, limit_bytes)
+        except InputError:
+            if 2 * tensor > node:
+                raise
+        else:
+            if blocks * policy.block_size > job.sequence or 2 * tensor > node:
+                return tensor
+        tensor *= 2
+
+
+class _MeasuredSums(CollectiveTimes):
+    """All-reduces as an engine's were measured; all else is simulated."""
+
+    def __init__(
+        self,
+        network: DimensionNetwork | InfraNetwork,
+        system: System,
+        other: CollectiveTimes,
+        table: EngineTable,
+    ) -> None:
+        super().__init__(network, system, other)
+        self._table = table
+
+    def collective_ns(self, kind: str, ranks: Ranks[int], size: int) -> int:
+        """Return the time of a collective."""
+        measured = self._table.all_reduce_ns(len(ranks), size) if kind == "all_reduce" else None
+        return super().collective_ns(kind, ranks, size) if measured is None else round(measured)
 
 
 class _Instance:
@@ -165,6 +225,8 @@ class _Instance:
         self.link_free_ns = 0
         self.begin_ns = self.end_ns = -1
         """Of its last iteration."""
+        self.looked_ns = self.since_look = 0
+        """Time at which the scheduler last looked at new requests, and how many iterations ago."""
         self.incoming: deque[tuple[Sequence, _Instance]] = deque()
 
     @property
@@ -294,11 +356,17 @@ class _Run:
         scheduler = on.scheduler
         # With overlap the host has scheduled this iteration while the one before began.
         ahead = self._policy.overlap and on.end_ns == now
-        batch = scheduler.begin(on.begin_ns) if ahead else None
+        every = self._policy.at(self._policy.receive_every, scheduler.load, 1)
+        looks = on.since_look >= every or not scheduler.decodes
+        on.looked_ns = (on.begin_ns if ahead else now) if looks else on.looked_ns
+        on.since_look = 1 if looks else on.since_look + 1
+        batch = scheduler.begin(on.looked_ns) if ahead or not looks else None
         if batch is None:
             ahead, batch = False, scheduler.begin()
         if batch is None:
             return
+        if batch.chunks:
+            on.since_look = every
         took = self._through(on, batch, now, ahead=ahead)
         end = now + took.total
         on.begin_ns, on.end_ns = now, end
@@ -320,8 +388,15 @@ class _Run:
         alone = batch.chunks or batch.decodes > policy.graph_batch
         stages = self._stages[-1 if alone else 0]
         parts = [stage.time(batch) for stage in stages]
+        layer_ns = policy.at(policy.layer_ns, on.scheduler.load, 0) if alone else 0
+        if layer_ns:
+            # The GPU waits for what the host launches, layer by layer.
+            late = [
+                stage.latent_layers * layer_ns - part.total for stage, part in zip(stages, parts, strict=True)
+            ]
+            parts = [part._replace(host=max(0, one)) for part, one in zip(parts, late, strict=True)]
         hidden = max(0, policy.hidden_ns - parts[0].total) if ahead else policy.hidden_ns
-        parts[0] = parts[0]._replace(host=policy.host_ns + hidden)
+        parts[0] = parts[0]._replace(host=parts[0].host + policy.host_ns + hidden)
         if len(parts) == 1:
             return parts[0]
         many, when = len(parts), now

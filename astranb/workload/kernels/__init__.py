@@ -19,6 +19,9 @@ from astranb.hardware import Interconnect as Interconnect
 from astranb.hardware import gpu_named as gpu_named
 
 if TYPE_CHECKING:
+    from .engine_tables import ENGINES_MEASURED as ENGINES_MEASURED
+    from .engine_tables import EngineTable as EngineTable
+    from .engine_tables import engine_table as engine_table
     from .fit import Fit as Fit
     from .fit import fit_gpu as fit_gpu
     from .fit import fitted_document as fitted_document
@@ -42,6 +45,7 @@ if TYPE_CHECKING:
     from .times import WEIGHTS as WEIGHTS
     from .times import CostModel as CostModel
     from .times import KernelTimes as KernelTimes
+    from .times import checkpoint_precision as checkpoint_precision
     from .times import power_part as power_part
     from .times import read_efficiency as read_efficiency
     from .timings import KernelTiming as KernelTiming

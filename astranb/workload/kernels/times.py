@@ -25,6 +25,7 @@ from astranb.core.errors import InputError, near
 from astranb.core.plugins import Registry
 from astranb.hardware import PRECISIONS, Gpu
 
+from .engine_tables import ENGINES_MEASURED, engine_table
 from .hybrid import HybridMemory, MemorySplit
 from .work import Attention, HostUpdate, Kernel, Product, Stream, TimedKernel
 
@@ -36,6 +37,7 @@ __all__ = [
     "CostModel",
     "KernelTimes",
     "Tile",
+    "checkpoint_precision",
     "power_part",
     "read_efficiency",
 ]
@@ -70,9 +72,11 @@ _NUMBER_BYTES: Final = {"bf16": 2, "fp16": 2, "fp8": 1}
 WEIGHTS: Final[dict[str, tuple[Fraction, bool]]] = {
     "mxfp4": (Fraction(17, 32), True),
     "nvfp4": (Fraction(9, 16), False),
+    "fp8-block": (Fraction(4097, 4096), False),
 }
-"""Bytes of a parameter that is stored in four bits, and whether those of experts alone are: MXFP4 has a scale
-of a byte for 32 numbers (OCP Microscaling Formats 1.0; gpt-oss has its experts in it), NVFP4 one for 16."""
+"""Bytes of a parameter that is stored in four or eight bits, and whether those of experts alone are: MXFP4
+has a scale of a byte for 32 numbers (OCP Microscaling Formats 1.0; gpt-oss has its experts in it), NVFP4 one
+for 16, DeepSeek's fp8 one of four bytes for 128 x 128 (arXiv 2412.19437, section 3.3)."""
 _CAST_BYTES: Final = 4
 """To cast a number to fp8: two bytes read, one written, and one more for the transposed copy."""
 
@@ -115,6 +119,18 @@ def read_efficiency(text: str | float | None) -> float | None:
             f"unknown efficiency {str(text)[:40]!r}", where="efficiency", hint=f"{hint} (or 0.01 to 1)"
         )
     return value
+
+
+def checkpoint_precision(weights: str, gpu: Gpu) -> str:
+    """Return the precision in which a GPU computes with a checkpoint's weights by default.
+
+    Examples
+    --------
+    >>> from astranb.hardware import GPUS
+    >>> [checkpoint_precision("fp8-block", GPUS[name]) for name in ("h100-sxm", "a100-sxm")]
+    ['fp8', 'bf16']
+    """
+    return "fp8" if weights == "fp8-block" and "fp8" in gpu.peaks else "bf16"
 
 
 class Tile(NamedTuple):
@@ -243,6 +259,12 @@ class KernelTimes:
         """Return the times of the same kernels with another launch, of :data:`LAUNCHES`."""
         made = self._with(self.expanded, self.split)
         made.launch = launch
+        return made
+
+    def costed(self, costs: str) -> KernelTimes:
+        """Return the times by another model, of :data:`COSTS`."""
+        made = self._with(self.expanded, self.split)
+        made.costs = costs
         return made
 
     def stored(self, weights: str) -> KernelTimes:
@@ -435,6 +457,13 @@ class KernelTimes:
         """Return whether a kernel's input is cast to fp8 before, by another kernel."""
         return isinstance(kernel, Product) and kernel.cast and self._precision_of(kernel) == "fp8"
 
+    def product_precision(self, one: Product) -> str:
+        """Return the precision of a product as measured tables name it, by its weights, too."""
+        precision = self._precision_of(one)
+        if one.plain or not one.weights or self.weights not in WEIGHTS or WEIGHTS[self.weights][1]:
+            return precision
+        return self.weights if self.weights != "fp8-block" or precision == "fp8" else precision
+
     def _precision_of(self, one: Product) -> str:
         return "bf16" if one.plain and self.precision == "fp8" else self.precision
 
@@ -603,11 +632,28 @@ def _fitted_ns(kernel: Kernel, times: KernelTimes) -> float:
     return times.fitted_ns(kernel)
 
 
+def _measured_by(engine: str) -> CostModel:
+    """Return the cost model of an engine's measured kernels."""
+
+    def kernel_ns(kernel: Kernel, times: KernelTimes) -> float:
+        table, found = engine_table(times.gpu, engine), None
+        if table is not None and isinstance(kernel, Product):
+            found = table.product_ns(kernel, times.product_precision(kernel))
+        elif table is not None and isinstance(kernel, Attention):
+            found = table.attention_ns(kernel)
+        return times.fitted_ns(kernel) if found is None else found
+
+    return CostModel(engine, f"measured kernels of {engine}, else those of {_OWN}", kernel_ns)
+
+
 COSTS: Final[Registry[str, CostModel]] = Registry(
     "costs",
     CostModel,
     lambda one: one.name,
-    {_OWN: CostModel(_OWN, "tiles and passes over memory, fitted to timings", _fitted_ns)},
+    {
+        _OWN: CostModel(_OWN, "tiles and passes over memory, fitted to timings", _fitted_ns),
+        **{engine: _measured_by(engine) for engine in ENGINES_MEASURED},
+    },
 )
 """The cost models of kernels, by name."""
 

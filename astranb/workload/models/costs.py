@@ -178,9 +178,12 @@ class Costs:
         """The projections of queries, keys and values, and the rotation of positions."""
         m, heads = self.model, self.heads
         if m.is_latent:
-            latent = [(m.hidden, m.q_rank)] if m.q_rank else []
+            latent = [(m.hidden, m.q_rank), (m.hidden, m.kv_rank + m.rope_size)]
+            if self.job.mode != "training" or not m.q_rank:
+                # One product makes both latent vectors (SGLang's and TensorRT-LLM's fused_qkv_a_proj).
+                latent = [(m.hidden, m.q_rank + m.kv_rank + m.rope_size)]
             return self._products(
-                *latent, (m.hidden, m.kv_rank + m.rope_size), (m.q_rank or m.hidden, heads * m.key_size),
+                *latent, (m.q_rank or m.hidden, heads * m.key_size),
                 (m.kv_rank, heads * (m.head_size + m.v_size)),
                 then=self._fused(self.tokens * heads * m.key_size, "positions"),
             )  # fmt: skip
@@ -189,6 +192,8 @@ class Costs:
         wide = heads * m.key_size + self._cached
         turned = self.tokens * (heads + self.kv_heads) * m.key_size
         then = () if m.positions else self._fused(turned, "positions")
+        if m.qk_norm and self.job.mode != "training":
+            then = (*self._fused(turned, "rms"), *then)
         return self._products((m.hidden, wide), then=then)
 
     def output(self) -> Cost:

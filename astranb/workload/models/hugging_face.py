@@ -194,7 +194,7 @@ class _Card:
             head_bias=self.says("lm_head_bias"),
             source=f"{self.document.file}, model_type {self.kind}",
             left_out="; ".join(self._left_out()),
-            weights="mxfp4" if self._quantized == "mxfp4" else "",
+            weights=self._stored,
         )
 
     def _attention(self, sizes: Mapping[str, Any]) -> dict[str, Any]:
@@ -275,10 +275,18 @@ class _Card:
         node = self.given("quantization_config")
         return "" if node is None else str(node.get("quant_method", "unknown").value)
 
+    @property
+    def _stored(self) -> str:
+        """One of the kinds of weights that inference knows; empty: none of them."""
+        if self._quantized == "fp8":
+            blocks = self.field("quantization_config").get("weight_block_size", None)
+            return "fp8-block" if blocks.value == [128, 128] else ""
+        return "mxfp4" if self._quantized == "mxfp4" else ""
+
     def _left_out(self) -> list[str]:
         """Name what the card has and the model has not."""
         found = []
-        if self._quantized not in ("", "mxfp4"):
+        if self._quantized and not self._stored:
             what = (
                 f"quantization_config ({self._quantized[:40]}) is left out: numbers are as --precision says"
             )

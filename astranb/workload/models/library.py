@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, replace
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -80,7 +80,7 @@ _ALL = (
     Transformer(
         "deepseek-v3", 61, 7168, 128, 18432, 129280, 4096,
         head_size=128, gated=True, norm="rms", experts=256, top_k=8, shared_experts=1, expert_ffn=2048,
-        dense_layers=3, q_rank=1536, kv_rank=512, rope_size=64, v_size=128,
+        dense_layers=3, q_rank=1536, kv_rank=512, rope_size=64, v_size=128, weights="fp8-block",
         source="DeepSeek-AI 2024, arXiv 2412.19437, section 4.2; without multi-token prediction",
     ),
     _gpt_oss("20b", 24, 32),
@@ -88,12 +88,19 @@ _ALL = (
     Transformer(
         "minimax-m2", 62, 3072, 48, 1536, 200064, 8192,
         kv_heads=8, head_size=128, gated=True, norm="rms", experts=256, top_k=8, qk_norm=56 * 128,
+        weights="fp8-block",
         source="config.json of MiniMaxAI/MiniMax-M2, as of M2.5; without multi-token prediction",
     ),
 )  # fmt: skip
 
 TRANSFORMERS: Final = {model.name: model for model in _ALL}
 """By name."""
+
+ALIASES: Final = {
+    "llama3.1-8b": "llama3-8b", "llama3.1-70b": "llama3-70b", "llama3.3-70b": "llama3-70b",
+    "llama3.1-405b": "llama3-405b", "deepseek-r1": "deepseek-v3", "minimax-m2.5": "minimax-m2",
+}  # fmt: skip
+"""Models of the same sizes under another name: their cards differ in what they were trained on."""
 
 Model: TypeAlias = "Transformer | Convolutional | Dlrm"
 
@@ -163,7 +170,8 @@ def find_model(name: str) -> Model:
     """
     if name.lower().endswith((".yaml", ".yml", ".json")):
         return read_model(name)
-    if name not in MODELS:
-        hint = f"{near(name, MODELS)} (or give a file, as MODEL.yaml)"
+    known = ALIASES.get(name, name)
+    if known not in MODELS:
+        hint = f"{near(name, (*MODELS, *ALIASES))} (or give a file, as MODEL.yaml)"
         raise InputError(f"unknown model {name[:60]!r}", where="model", hint=hint)
-    return MODELS[name]
+    return MODELS[name] if name in MODELS else replace(MODELS[known], name=name)

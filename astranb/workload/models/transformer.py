@@ -228,6 +228,11 @@ class Transformer:
         return self.v_size if self.is_latent else self.head_size
 
     @property
+    def norms_all_heads(self) -> bool:
+        """Whether queries and keys are normed over all heads together, and not each head for itself."""
+        return self.qk_norm >= (self.heads + self.kv_heads) * self.head_size
+
+    @property
     def cache_width(self) -> int:
         """Numbers per token in a layer's key-value cache."""
         return self.kv_rank + self.rope_size if self.is_latent else 2 * self.kv_heads * self.head_size

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -26,7 +26,7 @@ __all__ = ["ENGINES", "EngineHost", "EngineScheduler", "ServingEngine", "engine_
 ENGINES: Final = device_names("engines")
 """Names of the engines of this package."""
 
-_SWITCHES: Final = ("chunked_prefill", "mixed_batches", "reserve_output", "overlap")
+_SWITCHES: Final = ("chunked_prefill", "mixed_batches", "reserve_output", "overlap", "fraction_of_rest")
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,10 @@ class EngineScheduler:
     ----------
     token_budgets : tuple of (bytes, tokens)
         Tokens of an iteration, from which memory of a GPU on.
+    cache_bytes : tuple of (bytes, bytes)
+        Bytes of a number of keys and values, from which memory of a GPU on.
+    receive_every : tuple of (bytes, requests, iterations)
+        Iterations between two looks at new requests, from which memory of a GPU and how many requests on.
     text : str
         What the engine does, in a line.
     """
@@ -50,7 +54,10 @@ class EngineScheduler:
     overlap: int = number_field(0, 1)
     watermark: float = number_field(0, 0.5, whole=False)
     memory_fraction: float = number_field(0.05, 1, whole=False)
+    fraction_of_rest: int = number_field(0, 1)
+    cache_bytes: tuple[tuple[float, float], ...] = number_field(0, 2**50, columns=2)
     graph_batch: int = number_field(0, 1 << 20)
+    receive_every: tuple[tuple[float, float, float], ...] = number_field(0, 2**50, columns=3)
     text: str = text_field("")
 
     def __post_init__(self) -> None:
@@ -60,11 +67,20 @@ class EngineScheduler:
 
 @dataclass(frozen=True)
 class EngineHost:
-    """Times of an engine's host, as for :class:`ServingPolicy`."""
+    """Times of an engine's host, as for :class:`ServingPolicy`, and whose kernels were measured.
+
+    Parameters
+    ----------
+    layer_ns : tuple of (bytes, requests, ns)
+        To launch a layer with latent attention outside of graphs, from which memory of a GPU and how many
+        requests on.
+    """
 
     host_ns: int = number_field(0, 10**9)
     hidden_ns: int = number_field(0, 10**9)
     front_ns: int = number_field(0, 10**10)
+    layer_ns: tuple[tuple[float, float, float], ...] = number_field(0, 2**50, columns=3)
+    kernels: str = text_field("")
 
     def __post_init__(self) -> None:
         """Check the numbers."""
@@ -89,6 +105,16 @@ class ServingEngine:
     host: EngineHost
     sources: Mapping[str, Provenance]
 
+    def cache_bytes(self, memory_bytes: int) -> int:
+        """Return the bytes of a number of keys and values on GPUs with some memory.
+
+        Examples
+        --------
+        >>> [engine_named("vllm").cache_bytes(size << 30) for size in (80, 180)]
+        [2, 1]
+        """
+        return _from(self.scheduler.cache_bytes, memory_bytes)
+
     def policy(self, memory_bytes: int, **changes: Any) -> ServingPolicy:
         """Return the engine's policy on GPUs with some memory.
 
@@ -111,12 +137,25 @@ class ServingEngine:
         (8192, 64, True, True)
         """
         own = asdict(self.scheduler)
-        budgets = sorted(own.pop("token_budgets"))
+
+        fields: dict[str, Any] = {"token_budget": _from(own.pop("token_budgets"), memory_bytes)}
+        own.pop("cache_bytes")
         own.pop("text")
-        fields = {name: bool(value) if name in _SWITCHES else value for name, value in own.items()}
-        fields["token_budget"] = int(max(tokens for least, tokens in budgets if least <= memory_bytes))
-        fields |= {name: round(value) for name, value in asdict(self.host).items()}
+        fields |= {name: bool(value) if name in _SWITCHES else value for name, value in own.items()}
+        host = asdict(self.host)
+        fields["kernels"] = host.pop("kernels")
+        for name, rows in (("receive_every", own["receive_every"]), ("layer_ns", host.pop("layer_ns"))):
+            known = [row for row in rows if row[0] <= memory_bytes]
+            largest = max((row[0] for row in known), default=0)
+            steps = [(round(least), round(value)) for size, least, value in known if size == largest]
+            fields[name] = tuple(sorted(steps))
+        fields |= {name: round(value) for name, value in host.items()}
         return ServingPolicy(**{**fields, "engine": self.name, **changes})
+
+
+def _from(rows: Iterable[tuple[float, float]], memory_bytes: int) -> int:
+    """Return the value of the last row whose memory a GPU has."""
+    return int(max(row for row in rows if row[0] <= memory_bytes)[1])
 
 
 def engine_named(name: str | Path) -> ServingEngine:

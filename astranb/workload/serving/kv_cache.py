@@ -68,6 +68,9 @@ def cache_blocks(model: Transformer, job: Job, policy: ServingPolicy, limit_byte
     for stage in range(stages):
         held = rank_memory(model, largest, stage)
         rest = usable - held.weights - held.buffers
+        if policy.fraction_of_rest:
+            usable = limit_bytes
+            rest = int((limit_bytes - held.weights - held.buffers) * policy.memory_fraction)
         found.append((rest // (policy.block_size * token_bytes(model, job, stage)) // stages, held))
     blocks, held = min(found, key=lambda one: one[0])
     if blocks < 1:

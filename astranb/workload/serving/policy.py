@@ -46,6 +46,8 @@ class ServingPolicy:
         Part of the blocks that stays free when a request is admitted, from 0 to 0.5.
     memory_fraction : float
         Part of a GPU's memory that may be used; the rest is left for what is not counted here.
+    fraction_of_rest : bool
+        Whether that part is of what weights and buffers leave, as TensorRT-LLM's, and not of all.
     instances : int
         Copies of the model; a request goes to the one with the fewest requests.
     prefill_instances, decode_instances : int
@@ -66,8 +68,19 @@ class ServingPolicy:
     graph_batch : int
         Iterations without prompts that decode so many requests, or fewer, are launched as one graph, all
         others kernel by kernel. 0: all as the GPU's times say.
+    layer_ns : tuple of (requests, ns)
+        What the host takes at least to launch a layer with latent attention in an iteration that is no graph,
+        from so many requests of an instance on: DeepSeek's layers have several times the kernels that are
+        modelled, and nothing was published of others. 0: what its kernels' launches take.
+    receive_every : tuple of (requests, iterations)
+        Decoding iterations from one look at new requests to the next, from so many requests on; 1 where
+        nothing is given. Behind prompts, and where nobody decodes, the scheduler looks at once (SGLang's
+        ``--scheduler-recv-interval``).
     engine : str
         Name of the engine whose policy this is.
+    kernels : str
+        Engine whose kernels and all-reduces are taken as measured, where they were
+        (:mod:`astranb.workload.kernels.engine_tables`). Empty: those of the built-in model.
     front_ns : int
         What a request takes before the scheduler sees it and its first token takes back, besides turning its
         prompt into tokens: HTTP, and messages between processes. 0: there is no server, requests come as
@@ -102,7 +115,11 @@ class ServingPolicy:
     overlap: bool = False
     hidden_ns: int = 0
     graph_batch: int = 0
+    layer_ns: tuple[tuple[int, int], ...] = ()
+    receive_every: tuple[tuple[int, int], ...] = ()
+    fraction_of_rest: bool = False
     engine: str = ""
+    kernels: str = ""
 
     def __post_init__(self) -> None:
         """Check the values."""
@@ -127,6 +144,17 @@ class ServingPolicy:
         if self.prefill_instances and self.instances > 1:
             what = "instances that do both cannot be combined with disaggregated ones"
             raise InputError(what, where="instances", hint="leave one of them out")
+
+    @staticmethod
+    def at(steps: tuple[tuple[int, int], ...], requests: int, default: int) -> int:
+        """Return the value of :attr:`layer_ns` or :attr:`receive_every` for some requests.
+
+        Examples
+        --------
+        >>> [ServingPolicy.at(((0, 10), (16, 30)), requests, 1) for requests in (4, 16)]
+        [10, 30]
+        """
+        return max(((least, value) for least, value in steps if least <= requests), default=(0, default))[1]
 
     @property
     def mixes(self) -> bool:

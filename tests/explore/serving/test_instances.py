@@ -454,6 +454,52 @@ def test_requests_that_cannot_be_served(text, policy, what):
     assert what in str(error.value)
 
 
+def test_requests_are_seen_every_so_many_iterations():
+    """One user decodes, another one comes between two looks; behind a prompt the scheduler looks at once."""
+    pair = RequestTrace([Request(0, 64, 400), Request(100_000_000, 64, 8)])
+    plain = ServingPolicy(front_ns=0)
+    often, seldom = (
+        serve("llama3-8b", pair, policy=replace(plain, receive_every=every))
+        for every in (((0, 1),), ((0, 100),))
+    )
+    begins = [found.to_dataframe()["begin_ns"].tolist() for found in (often, seldom)]
+    assert begins[0][0] == begins[1][0]
+    waits = [one[1] - 100_000_000 for one in begins]
+    iteration = 10_000_000
+    assert waits[0] < iteration < 20 * iteration < waits[1] < 100 * iteration
+    # With nobody decoding there is nothing to wait for.
+    late = RequestTrace([Request(0, 64, 4), Request(10**9, 64, 4)])
+    alone = serve("llama3-8b", late, policy=replace(plain, receive_every=((0, 100),)))
+    assert alone.to_dataframe()["begin_ns"].tolist()[1] == 10**9
+
+
+def test_a_layer_of_prompts_takes_the_host_its_time():
+    trace = requests_of("offline:prompt=64,output=4,count=1")
+    plain = ServingPolicy(front_ns=0)
+    slow = replace(plain, layer_ns=((0, 2_000_000),))
+    graphs = replace(plain, layer_ns=((0, 2_000_000), (1, 0)))
+    first = [
+        serve("deepseek-r1", trace, tensor=8, gpu="h200-sxm", policy=one).percentiles("ttft_ns")["p50"]
+        for one in (plain, slow, graphs)
+    ]
+    assert first[1] == 61 * 2_000_000 + plain.host_ns > first[0] == first[2]
+    dense = [serve("llama3-8b", trace, policy=one).percentiles("ttft_ns") for one in (plain, slow)]
+    assert dense[0] == dense[1]
+
+
+def test_by_default_an_instance_has_the_fewest_gpus_that_hold_the_model():
+    trace = requests_of("offline:prompt=100,output=4,count=1")
+    found = serve("llama3-70b", trace)
+    assert found.gpus == 2
+    assert any("2 GPUs of tensor parallelism, the fewest" in line for line in found.assumed)
+    assert serve("llama3-8b", trace).gpus == 1
+    # Blocks for the longest request count, too.
+    long = requests_of("offline:prompt=100000,output=4,count=1")
+    assert serve("llama3-70b", long).gpus == 4
+    network = DimensionNetwork(["Switch"], [8], [400], [1000])
+    assert serve("llama3-8b", trace, network=network).gpus == 8
+
+
 def test_models_and_networks_that_do_not_fit():
     trace = requests_of("offline:count=1")
     with pytest.raises(InputError, match="generates no tokens"):
@@ -463,6 +509,8 @@ def test_models_and_networks_that_do_not_fit():
     with pytest.raises(InputError, match="exceeds an MLP's 14336"):
         serve("llama3-8b", trace, tensor=20_000)
     with pytest.raises(InputError, match="for weights"):
-        serve("llama3-70b", trace)
+        serve("llama3-70b", trace, tensor=1)
+    with pytest.raises(InputError, match="for weights"):
+        serve("llama3-405b", trace)  # more than a node holds
     with pytest.raises(InputError, match="the network has 3 NPUs, but the plan has 2 ranks"):
         serve("llama3-8b", trace, tensor=2, network=DimensionNetwork(["Switch"], [3], [1], [1000]))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from astranb.workload.kernels import GPUS
-from astranb.workload.models.library import TRANSFORMERS
+from astranb.workload.models import Transformer, find_model
 from scripts.published_inference import rows
 
 PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "serve_a_model.md"
@@ -21,8 +21,8 @@ def test_every_row_has_a_source_and_can_be_read():
         f = row.fields
         assert f["use"] in {"choose", "blind", "seen"}
         assert f["gpu"] in GPUS
-        assert f["precision"] in GPUS[f["gpu"]].peaks
-        assert f["model"] in TRANSFORMERS
+        assert f["precision"] in (*GPUS[f["gpu"]].peaks, "nvfp4")
+        assert isinstance(find_model(f["model"]), Transformer)
         assert f["source"]
         assert f["first_error"].endswith("%")
         assert float(f["value"]) > 0
@@ -39,6 +39,10 @@ def test_every_row_has_a_source_and_can_be_read():
         "nim-h100-70b-c5",
         "nim-h100-70b-c25-5000-500-first",
         "nim-h100-70b-c50-5000-500-first",
+        "ix-sglang-h200-r1-fp8-t8-1024-u4-token",
+        "ix-sglang-h200-r1-fp8-t8-1024-u4-first",
+        "ix-trtllm-b200-r1-fp8-t4-1024-u8-mean-token",
+        "ix-trtllm-b200-r1-fp8-t4-1024-u8-mean-first",
     ],
 )
 def test_a_published_measurement_is_predicted(name):

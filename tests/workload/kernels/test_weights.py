@@ -89,7 +89,7 @@ def test_a_checkpoint_says_how_it_is_stored():
 
 
 def test_what_is_refused():
-    with pytest.raises(InputError, match="unknown weights 'int4'; known: mxfp4, none, nvfp4"):
+    with pytest.raises(InputError, match="unknown weights 'int4'; known: fp8-block, mxfp4, none, nvfp4"):
         times("int4")
     with pytest.raises(InputError, match="unknown weights 'int4'"):
         Job(Parallelism(), 128, 1, mode="decode", weights="int4")

@@ -46,12 +46,14 @@ CARDS: dict[str, dict[str, Any]] = {
         "n_shared_experts": 1, "first_k_dense_replace": 3, "q_lora_rank": 1536, "kv_lora_rank": 512,
         "qk_rope_head_dim": 64, "qk_nope_head_dim": 128, "v_head_dim": 128, "vocab_size": 129280,
         "max_position_embeddings": 163840, "tie_word_embeddings": False,
+        "quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 128]},
     },
     "minimax-m2": {
         "model_type": "minimax_m2", "hidden_size": 3072, "num_hidden_layers": 62, "num_attention_heads": 48,
         "num_key_value_heads": 8, "head_dim": 128, "intermediate_size": 1536, "num_local_experts": 256,
         "num_experts_per_tok": 8, "vocab_size": 200064, "max_position_embeddings": 196608,
         "use_qk_norm": True, "tie_word_embeddings": False,
+        "quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 128]},
     },
 }  # fmt: skip
 PUBLISHED: dict[str, dict[str, Any]] = json.loads((DATA / "model_cards.json").read_text())["models"]

@@ -15,7 +15,10 @@ from astranb.workload.serving.engine_files import EngineHost, EngineScheduler
 @pytest.mark.parametrize("name", ENGINES)
 def test_every_number_has_a_source(name):
     engine = engine_named(name)
-    known = {one for schema in (EngineScheduler, EngineHost) for one in quantities(schema)} - {"text"}
+    known = {one for schema in (EngineScheduler, EngineHost) for one in quantities(schema)} - {
+        "text",
+        "kernels",
+    }
     assert engine.sources.keys() == known
     for number, origin in engine.sources.items():
         assert origin.kind in KINDS
@@ -31,7 +34,7 @@ def test_policies_are_those_of_the_engines():
     assert [one.block_size for one in (vllm, sglang, trtllm)] == [16, 1, 32]
     # The token budget depends on the GPU's memory.
     budgets = [engine_named("sglang").policy(size << 30).token_budget for size in (16, 80, 180)]
-    assert budgets == [2048, 8192, 16384]
+    assert budgets == [2048, 8192, 32768]
     assert engine_named("vllm").policy(40 << 30).token_budget == 2048
 
 
