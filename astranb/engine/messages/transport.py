@@ -130,11 +130,8 @@ def new_message(m: MessageMachine, src: int, dst: int, tag: int, size: int) -> i
     message.posted = 0
     message.sender = NOBODY
     message.receiver = NOBODY
-    message.next = -1
-    message.late_ns = 0
+    message.next = message.whole = -1
     message.first_ns = message.last_ns = m.queue[0].now
-    message.whole = message.onward = -1
-    message.came = message.gone = message.crossed = message.turn = 0
     return int(row)
 
 
@@ -235,6 +232,9 @@ def row_at_link(m: MessageMachine, whole: int, row: int) -> int:
         m, m.messages[row].src, m.messages[row].dst, m.messages[row].tag, m.messages[row].bytes
     )
     m.messages[part].whole = whole
+    m.messages[part].onward = -1
+    m.messages[part].came = m.messages[part].gone = m.messages[part].crossed = 0
+    m.messages[part].late_ns = m.messages[part].turn = 0
     m.messages[part].sender = m.messages[row].sender
     m.messages[part].at = m.messages[row].at
     m.messages[part].heading = m.messages[row].heading
@@ -289,8 +289,8 @@ def _transmit(m: MessageMachine, link: int, row: int, rails: int) -> None:
     message = m.messages[row]
     size = message.bytes
     newest = True
-    m.links[link].turn = max(m.links[link].turn, message.turn)
     if message.whole >= 0:
+        m.links[link].turn = max(m.links[link].turn, message.turn)
         size = min(quantum_of(m.messages[message.whole].bytes), message.came - message.gone)
         message.gone += size
         message.turn += size
@@ -405,14 +405,12 @@ def free_link(m: MessageMachine, link: int) -> None:
         _begin(m, link, row)
 
 
-@kernel
-def _arrived(m: MessageMachine, row: int) -> int:
-    """A message has crossed its last link; returns it if no software delays it now, else -1."""
-    message = m.messages[row]
-    if message.late_ns == 0:
-        return row
-    put_event(m.queue, m.timesteps, m.pending, m.queue[0].now + message.late_ns, (row << KIND_BITS) | HOP)
-    message.late_ns = -1
+@kernel(inline=False)
+def _late(m: MessageMachine, row: int) -> int:
+    """A message has crossed its last link, and software delays it; returns -1."""
+    arrival = m.queue[0].now + m.messages[row].late_ns
+    put_event(m.queue, m.timesteps, m.pending, arrival, (row << KIND_BITS) | HOP)
+    m.messages[row].late_ns = -1
     return -1
 
 
@@ -420,38 +418,39 @@ def _arrived(m: MessageMachine, row: int) -> int:
 def hop(m: MessageMachine, row: int) -> int:
     """A message, or a quantum, has crossed a link; returns the message that has arrived by it, else -1."""
     message = m.messages[row]
-    if message.late_ns < 0:
-        return row
     if m.config[0].congestion == 0:
         # Over one link between an NPU and its switch; few NPUs that represent all send to each other.
         one_link = message.src == message.dst and m.config[0].folded == 0
-        if m.config[0].ports == 0 or one_link or message.heading == 1:
-            return _arrived(m, row)
-        message.heading = 1
-        waits_ns = come_in(m, row)
-        if waits_ns == 0:
-            return _arrived(m, row)
-        if m.watch[0].noting == 1:
-            record_delayed(m, row, m.queue[0].now + waits_ns)
-        if m.config[0].folded == 1:
-            puts(m, row)
-        put_event(m.queue, m.timesteps, m.pending, m.queue[0].now + waits_ns, (row << KIND_BITS) | HOP)
-        return -1
-    if message.whole != -1:
-        arrived = _quantum_crossed(m, row)
-        return _arrived(m, arrived) if arrived >= 0 else -1
-    if m.config[0].routed == 1:
-        message.at -= 1
-        if message.at == 0:
-            return _arrived(m, row)
-        message.heading += 1
-    else:
+        if m.config[0].ports > 0 and not one_link and message.heading == 0:
+            message.heading = 1
+            waits_ns = come_in(m, row)
+            if waits_ns > 0:
+                if m.watch[0].noting == 1:
+                    record_delayed(m, row, m.queue[0].now + waits_ns)
+                if m.config[0].folded == 1:
+                    puts(m, row)
+                put_event(
+                    m.queue, m.timesteps, m.pending, m.queue[0].now + waits_ns, (row << KIND_BITS) | HOP
+                )
+                return -1
+    elif m.config[0].routed == 0:
         message.at, heading = _stop_after(m, message.at, message.dst, message.heading)
-        if heading < 0:
-            return row
-        message.heading = heading
-    _enter(m, row)
-    return -1
+        if heading >= 0:
+            message.heading = heading
+            _enter(m, row)
+            return -1
+    elif message.late_ns >= 0:
+        if message.whole != -1:
+            row = _quantum_crossed(m, row)
+            if row < 0:
+                return -1
+        else:
+            message.at -= 1
+            if message.at > 0:
+                message.heading += 1
+                _enter(m, row)
+                return -1
+    return _late(m, row) if m.messages[row].late_ns > 0 else row
 
 
 @kernel
@@ -513,6 +512,7 @@ def _send_inline(
         message.at = m.routes[route].hops
         message.heading = m.routes[route].first_hop
         if m.routes[route].shared == 1 and size > PACKET_BYTES:
+            message.came = 0
             whole = row
             row = row_at_link(m, whole, whole)
             m.messages[row].came = size
@@ -636,6 +636,7 @@ def cross_link(m: MessageMachine, npu: int, heading: int, size: int, sender: int
     message.receiver = receiver
     message.at = npu
     message.heading = heading
+    message.late_ns = 0
     m.clock[0].messages += 1
     m.clock[0].bytes += size
     if m.watch[0].noting == 1:
