@@ -277,6 +277,17 @@ def _quantum_crossed(m: MessageMachine, row: int) -> int:
     return -1
 
 
+@kernel(inline=False)
+def _next_quantum(m: MessageMachine, link: int, row: int) -> int:
+    """Take the next quantum that has come to a link; returns its bytes."""
+    part = m.messages[row]
+    size = min(quantum_of(m.messages[part.whole].bytes), part.came - part.gone)
+    m.links[link].turn = max(m.links[link].turn, part.turn)
+    part.gone += size
+    part.turn += size
+    return int(size)
+
+
 @kernel
 def _transmit(m: MessageMachine, link: int, row: int, rails: int) -> None:
     """Start a message, or its next quantum, on a free link: schedule when it arrives, and the link is free.
@@ -288,13 +299,8 @@ def _transmit(m: MessageMachine, link: int, row: int, rails: int) -> None:
     now = m.queue[0].now
     message = m.messages[row]
     size = message.bytes
-    newest = True
     if message.whole >= 0:
-        m.links[link].turn = max(m.links[link].turn, message.turn)
-        size = min(quantum_of(m.messages[message.whole].bytes), message.came - message.gone)
-        message.gone += size
-        message.turn += size
-        newest = message.gone == message.came
+        size = _next_quantum(m, link, row)
     taken_ns = wire_ns(size, m.wires[link].rate_Bpns, m.wires[link].gap_ns)
     if rails > 1:
         taken_ns /= rails
@@ -307,7 +313,7 @@ def _transmit(m: MessageMachine, link: int, row: int, rails: int) -> None:
     if m.config[0].cut_through == 1:
         first_ns = float(message.first_ns - now)
         last_ns = float(message.last_ns - now)
-        if not newest:  # it has come before that, as a whole
+        if message.whole >= 0 and message.gone < message.came:  # it has come before that, as a whole
             last_ns = first_ns
         sent_ns = max(m.links[link].free_ns - now, first_ns) + taken_ns
         if rails == 1:
@@ -389,7 +395,8 @@ def _enter(m: MessageMachine, row: int) -> None:
         link = m.hops[message.heading].value
     else:
         link = link_from(m.dims, message.at, message.dst, message.heading)
-    message.turn = max(message.turn, m.links[link].turn) if message.whole >= 0 else m.links[link].turn
+    if message.whole < 0 or message.turn < m.links[link].turn:
+        message.turn = m.links[link].turn
     _begin(m, link, row)
 
 
@@ -406,11 +413,12 @@ def free_link(m: MessageMachine, link: int) -> None:
 
 
 @kernel(inline=False)
-def _late(m: MessageMachine, row: int) -> int:
+def _delay(m: MessageMachine, row: int) -> int:
     """A message has crossed its last link, and software delays it; returns -1."""
-    arrival = m.queue[0].now + m.messages[row].late_ns
-    put_event(m.queue, m.timesteps, m.pending, arrival, (row << KIND_BITS) | HOP)
-    m.messages[row].late_ns = -1
+    message = m.messages[row]
+    put_event(m.queue, m.timesteps, m.pending, m.queue[0].now + message.late_ns, (row << KIND_BITS) | HOP)
+    message.late_ns = -1
+    message.at = 0  # no link is ahead
     return -1
 
 
@@ -425,32 +433,28 @@ def hop(m: MessageMachine, row: int) -> int:
             message.heading = 1
             waits_ns = come_in(m, row)
             if waits_ns > 0:
+                arrival = m.queue[0].now + waits_ns
                 if m.watch[0].noting == 1:
-                    record_delayed(m, row, m.queue[0].now + waits_ns)
+                    record_delayed(m, row, arrival)
                 if m.config[0].folded == 1:
                     puts(m, row)
-                put_event(
-                    m.queue, m.timesteps, m.pending, m.queue[0].now + waits_ns, (row << KIND_BITS) | HOP
-                )
+                put_event(m.queue, m.timesteps, m.pending, arrival, (row << KIND_BITS) | HOP)
                 return -1
-    elif m.config[0].routed == 0:
-        message.at, heading = _stop_after(m, message.at, message.dst, message.heading)
+    elif message.whole != -1:
+        row = _quantum_crossed(m, row)
+        if row < 0:
+            return -1
+    else:
+        if m.config[0].routed == 1:
+            message.at -= 1
+            heading = message.heading + 1 if message.at > 0 else -1
+        else:
+            message.at, heading = _stop_after(m, message.at, message.dst, message.heading)
         if heading >= 0:
             message.heading = heading
             _enter(m, row)
             return -1
-    elif message.late_ns >= 0:
-        if message.whole != -1:
-            row = _quantum_crossed(m, row)
-            if row < 0:
-                return -1
-        else:
-            message.at -= 1
-            if message.at > 0:
-                message.heading += 1
-                _enter(m, row)
-                return -1
-    return _late(m, row) if m.messages[row].late_ns > 0 else row
+    return _delay(m, row) if m.messages[row].late_ns > 0 else row
 
 
 @kernel
