@@ -146,12 +146,14 @@ def points() -> list[Point]:
 
 
 def keep(found: Iterable[Point]) -> None:
-    """Put points into the table of points; those of a blind table also as its first, unless it has some."""
+    """Put points into the table of points; those of a blind table also as its first, if it had none."""
     times = {(point.row.id, point.fidelity, point.size): point.simulated_us for point in points()}
+    seen = {(table, fidelity) for table, fidelity, _ in times}
     for point in found:
         times[point.row.id, point.fidelity, point.size] = point.simulated_us
-        if point.row.blind and point.fidelity in ("cacheline", "congestion"):
-            times.setdefault((point.row.id, point.fidelity + FIRST, point.size), point.simulated_us)
+        new = (point.row.id, point.fidelity) not in seen
+        if new and point.row.blind and point.fidelity in ("cacheline", "congestion"):
+            times[point.row.id, point.fidelity + FIRST, point.size] = point.simulated_us
     kinds = dict.fromkeys(kind for _, kind, _ in times)
     whole = POINTS.with_suffix(".new")  # so that nobody reads a part of it
     with whole.open("w", encoding="utf-8", newline="") as file:

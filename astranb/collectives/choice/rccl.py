@@ -56,6 +56,9 @@ _CORRECTION: Final = {
 _THREADS: Final = 256
 _THREAD_BYTES: Final = {"LL": 8, "Simple": 64}
 _CHANNELS: Final = (56, 64)  # of one box, of more
+_LL_STEP: Final = 16_384
+"""Data of a step of LL's buffer: 256 threads of 8 packets, each 8 B of data (``NCCL_LL_MAX_NTHREADS`` and
+``NCCL_LL_LINES_PER_THREAD`` in src/include/device.h)."""
 _PEER_LL: Final = 16_384
 _PXN: Final = 64  # from so many GPUs on
 _PXN_CHUNK: Final = 524_288
@@ -194,7 +197,7 @@ def _chosen(view: LibraryView, collective: str, size_bytes: int) -> LibraryChoic
         protocol=best.protocol,
         blocks=blocks,
         threads=_THREADS,
-        chunk_bytes=0,
+        chunk_bytes=_LL_STEP if (best.algorithm, best.protocol) == ("Tree", "LL") else 0,
         simulated=simulated,
         simulated_protocol=best.protocol if packets else "Simple",
         channels=blocks,
@@ -273,7 +276,7 @@ def _exchange(view: LibraryView, size_bytes: int) -> LibraryChoice:
         channels=channels * peers if simulated == "allpairs" else channels,
         base_us=_BASE_US[protocol],
         saved_us=_SAVED_US,
-        proxy_us=view.network.hop_us if view.nodes > 1 else 0.0,
+        proxy_us=_PROXY_US["Ring"][protocol] + view.network.hop_us if view.nodes > 1 else 0.0,
         why=(*why, *view.notes),
         source=_SOURCE,
     )

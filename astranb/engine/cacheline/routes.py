@@ -60,7 +60,7 @@ class RemoteOperands:
     out, back : ndarray of int64
         Source and target of their requests and of the responses: source * ranks + target.
     queue_pair : ndarray of int64
-        Block of a NIC, which sends over one route; -1 for others.
+        Of a NIC's: its number among those to the same rank. Each sends over one route; -1 for others.
     ranks : int
     """
 
@@ -83,10 +83,24 @@ def remote_operands(operands: Records, ops: Records, blocks: Records, ranks: int
     issuer = np.repeat(blocks["gpu"][ops["block"]], counts)
     remote = np.flatnonzero(operands["gpu"] != issuer)
     here, owner = issuer[remote].astype(np.int64), operands["gpu"][remote].astype(np.int64)
-    # A queue pair has one path, on which nothing overtakes anything.
-    pair = np.where(blocks["engine"] == t.NIC, np.arange(len(blocks)), -1)
-    pair = np.repeat(pair[ops["block"]], counts)[remote]
+    op = np.repeat(np.arange(len(ops)), counts)[remote]
+    pair = np.full(len(remote), -1)
+    nic = blocks["engine"][ops["block"][op]] == t.NIC
+    pair[nic] = _queue_pairs(ops, op[nic], here[nic] * ranks + owner[nic])
     return RemoteOperands(remote, here * ranks + owner, owner * ranks + here, pair, ranks)
+
+
+def _queue_pairs(ops: Records, op: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """Number the queue pairs between the same ranks: one for each semaphore that a NIC's block raises there.
+
+    A block posts for many connections, each with data and, behind them, a signal to a semaphore of its own.
+    """
+    signals = np.flatnonzero(ops["kind"] == t.NOTIFY)
+    behind = signals[np.minimum(np.searchsorted(signals, op), len(signals) - 1)] if len(signals) else op
+    raised = np.where(ops["block"][behind] == ops["block"][op], ops["semaphore"][behind], -1)
+    kinds, which = np.unique(np.stack([ends, ops["block"][op], raised], axis=1), axis=0, return_inverse=True)
+    first = np.searchsorted(kinds[:, 0], kinds[:, 0])
+    return (np.arange(len(kinds)) - first)[which.reshape(-1)]
 
 
 def enter_routes(
@@ -119,7 +133,8 @@ def enter_routes(
     first, number = found.first_route[:-1], np.diff(found.first_route)
     row = order[np.searchsorted(keys, getattr(sent, way)[some], sorter=order)]
     pair = sent.queue_pair[some]
-    picked = np.where(pair >= 0, pair % number[row], 0)
+    target = getattr(sent, way)[some] % sent.ranks
+    picked = np.where(pair >= 0, (target + pair) % number[row], 0)
     operands[f"{way}_route"][sent.rows[some]] = first_row + first[row] + picked
     operands[f"{way}_routes"][sent.rows[some]] = np.where(pair >= 0, 1, number[row])
 

@@ -226,12 +226,15 @@ def _width(m: MessageMachine, stream: int) -> int:
     return int(width) if width < s.nodes and s.nodes % width == 0 else 1
 
 
-@kernel
-def _away(index: int, distance: int, direction: int, nodes: int, width: int) -> int:
-    """Return the NPU at a distance in nodes, and the rest of it in places of a node: all sends differ."""
-    far = (index // width + direction * (distance // width)) % (nodes // width)
-    near = (index % width + direction * (distance % width)) % width
-    return far * width + near
+@kernel(inline=False)
+def _peer(m: MessageMachine, stream: int, distance: int) -> int:
+    """Return the NPU at a distance, in nodes and for the rest in places of a node: all sends differ."""
+    s = m.streams[stream]
+    width = _width(m, stream)
+    nodes, places = abs(distance) // width, abs(distance) % width
+    sign = 1 if distance > 0 else -1
+    far = (s.index // width + sign * nodes) % (s.nodes // width)
+    return int(far * width + (s.index % width + sign * places) % width)
 
 
 @kernel
@@ -251,14 +254,11 @@ def _send_next(m: MessageMachine, stream: int) -> None:
         ahead = 1
         if s.algorithm == DIRECT:
             ahead = 1 + s.sent % (s.nodes - 1)
-        width = 1
+        ahead *= s.direction
         if m.config[0].routed == 1 and s.algorithm == DIRECT:
-            width = _width(m, stream)
-        if width > 1:
-            up = _away(s.index, ahead, s.direction, s.nodes, width)
-            down = _away(s.index, ahead, -s.direction, s.nodes, width)
+            up = _peer(m, stream, ahead)
+            down = _peer(m, stream, -ahead)
         else:
-            ahead *= s.direction
             up = s.index + ahead
             down = s.index - ahead
             if up < 0:

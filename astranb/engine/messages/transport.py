@@ -130,11 +130,8 @@ def new_message(m: MessageMachine, src: int, dst: int, tag: int, size: int) -> i
     message.posted = 0
     message.sender = NOBODY
     message.receiver = NOBODY
-    message.next = -1
-    message.late_ns = 0
+    message.next = message.whole = -1
     message.first_ns = message.last_ns = m.queue[0].now
-    message.whole = message.onward = -1
-    message.came = message.gone = message.crossed = message.turn = 0
     return int(row)
 
 
@@ -235,6 +232,9 @@ def row_at_link(m: MessageMachine, whole: int, row: int) -> int:
         m, m.messages[row].src, m.messages[row].dst, m.messages[row].tag, m.messages[row].bytes
     )
     m.messages[part].whole = whole
+    m.messages[part].onward = -1
+    m.messages[part].came = m.messages[part].gone = m.messages[part].crossed = 0
+    m.messages[part].late_ns = m.messages[part].turn = 0
     m.messages[part].sender = m.messages[row].sender
     m.messages[part].at = m.messages[row].at
     m.messages[part].heading = m.messages[row].heading
@@ -277,6 +277,17 @@ def _quantum_crossed(m: MessageMachine, row: int) -> int:
     return -1
 
 
+@kernel(inline=False)
+def _next_quantum(m: MessageMachine, link: int, row: int) -> int:
+    """Take the next quantum that has come to a link; returns its bytes."""
+    part = m.messages[row]
+    size = min(quantum_of(m.messages[part.whole].bytes), part.came - part.gone)
+    m.links[link].turn = max(m.links[link].turn, part.turn)
+    part.gone += size
+    part.turn += size
+    return int(size)
+
+
 @kernel
 def _transmit(m: MessageMachine, link: int, row: int, rails: int) -> None:
     """Start a message, or its next quantum, on a free link: schedule when it arrives, and the link is free.
@@ -288,13 +299,8 @@ def _transmit(m: MessageMachine, link: int, row: int, rails: int) -> None:
     now = m.queue[0].now
     message = m.messages[row]
     size = message.bytes
-    newest = True
-    m.links[link].turn = max(m.links[link].turn, message.turn)
     if message.whole >= 0:
-        size = min(quantum_of(m.messages[message.whole].bytes), message.came - message.gone)
-        message.gone += size
-        message.turn += size
-        newest = message.gone == message.came
+        size = _next_quantum(m, link, row)
     taken_ns = wire_ns(size, m.wires[link].rate_Bpns, m.wires[link].gap_ns)
     if rails > 1:
         taken_ns /= rails
@@ -307,7 +313,7 @@ def _transmit(m: MessageMachine, link: int, row: int, rails: int) -> None:
     if m.config[0].cut_through == 1:
         first_ns = float(message.first_ns - now)
         last_ns = float(message.last_ns - now)
-        if not newest:  # it has come before that, as a whole
+        if message.whole >= 0 and message.gone < message.came:  # it has come before that, as a whole
             last_ns = first_ns
         sent_ns = max(m.links[link].free_ns - now, first_ns) + taken_ns
         if rails == 1:
@@ -389,7 +395,8 @@ def _enter(m: MessageMachine, row: int) -> None:
         link = m.hops[message.heading].value
     else:
         link = link_from(m.dims, message.at, message.dst, message.heading)
-    message.turn = max(message.turn, m.links[link].turn) if message.whole >= 0 else m.links[link].turn
+    if message.whole < 0 or message.turn < m.links[link].turn:
+        message.turn = m.links[link].turn
     _begin(m, link, row)
 
 
@@ -405,14 +412,13 @@ def free_link(m: MessageMachine, link: int) -> None:
         _begin(m, link, row)
 
 
-@kernel
-def _arrived(m: MessageMachine, row: int) -> int:
-    """A message has crossed its last link; returns it if no software delays it now, else -1."""
+@kernel(inline=False)
+def _delay(m: MessageMachine, row: int) -> int:
+    """A message has crossed its last link, and software delays it; returns -1."""
     message = m.messages[row]
-    if message.late_ns == 0:
-        return row
     put_event(m.queue, m.timesteps, m.pending, m.queue[0].now + message.late_ns, (row << KIND_BITS) | HOP)
     message.late_ns = -1
+    message.at = 0  # no link is ahead
     return -1
 
 
@@ -420,38 +426,35 @@ def _arrived(m: MessageMachine, row: int) -> int:
 def hop(m: MessageMachine, row: int) -> int:
     """A message, or a quantum, has crossed a link; returns the message that has arrived by it, else -1."""
     message = m.messages[row]
-    if message.late_ns < 0:
-        return row
     if m.config[0].congestion == 0:
         # Over one link between an NPU and its switch; few NPUs that represent all send to each other.
         one_link = message.src == message.dst and m.config[0].folded == 0
-        if m.config[0].ports == 0 or one_link or message.heading == 1:
-            return _arrived(m, row)
-        message.heading = 1
-        waits_ns = come_in(m, row)
-        if waits_ns == 0:
-            return _arrived(m, row)
-        if m.watch[0].noting == 1:
-            record_delayed(m, row, m.queue[0].now + waits_ns)
-        if m.config[0].folded == 1:
-            puts(m, row)
-        put_event(m.queue, m.timesteps, m.pending, m.queue[0].now + waits_ns, (row << KIND_BITS) | HOP)
-        return -1
-    if message.whole != -1:
-        arrived = _quantum_crossed(m, row)
-        return _arrived(m, arrived) if arrived >= 0 else -1
-    if m.config[0].routed == 1:
-        message.at -= 1
-        if message.at == 0:
-            return _arrived(m, row)
-        message.heading += 1
+        if m.config[0].ports > 0 and not one_link and message.heading == 0:
+            message.heading = 1
+            waits_ns = come_in(m, row)
+            if waits_ns > 0:
+                arrival = m.queue[0].now + waits_ns
+                if m.watch[0].noting == 1:
+                    record_delayed(m, row, arrival)
+                if m.config[0].folded == 1:
+                    puts(m, row)
+                put_event(m.queue, m.timesteps, m.pending, arrival, (row << KIND_BITS) | HOP)
+                return -1
+    elif message.whole != -1:
+        row = _quantum_crossed(m, row)
+        if row < 0:
+            return -1
     else:
-        message.at, heading = _stop_after(m, message.at, message.dst, message.heading)
-        if heading < 0:
-            return row
-        message.heading = heading
-    _enter(m, row)
-    return -1
+        if m.config[0].routed == 1:
+            message.at -= 1
+            heading = message.heading + 1 if message.at > 0 else -1
+        else:
+            message.at, heading = _stop_after(m, message.at, message.dst, message.heading)
+        if heading >= 0:
+            message.heading = heading
+            _enter(m, row)
+            return -1
+    return _delay(m, row) if m.messages[row].late_ns > 0 else row
 
 
 @kernel
@@ -513,6 +516,7 @@ def _send_inline(
         message.at = m.routes[route].hops
         message.heading = m.routes[route].first_hop
         if m.routes[route].shared == 1 and size > PACKET_BYTES:
+            message.came = 0
             whole = row
             row = row_at_link(m, whole, whole)
             m.messages[row].came = size
@@ -636,6 +640,7 @@ def cross_link(m: MessageMachine, npu: int, heading: int, size: int, sender: int
     message.receiver = receiver
     message.at = npu
     message.heading = heading
+    message.late_ns = 0
     m.clock[0].messages += 1
     m.clock[0].bytes += size
     if m.watch[0].noting == 1:

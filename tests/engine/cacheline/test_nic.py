@@ -109,6 +109,18 @@ def test_queue_pairs_share_the_nic_of_their_gpu():
     assert len(sim.why("gpu[0].nic.0")) > 0
 
 
+def test_connections_that_one_block_posts_for_take_all_spines():
+    """As many spines as NICs are as good as one switch; over a single one 1 MiB took 2.7 times as long."""
+
+    def time_us(infra):
+        sim = anb.explore.library_run(infra, "all_to_all", "512 KiB", fidelity="cacheline")
+        sim.run()
+        return sim.now_us
+
+    one_switch = time_us("single-tier:servers=4,server=dgx-h100")
+    assert one_switch < time_us("clos:servers=4") < 1.1 * one_switch
+
+
 def test_stepping_back_restores_the_state_of_nics():
     sim = anb.Simulation(_TWO, anb.collectives.all_reduce("64 KiB", "hierarchical"))
     sim.run("8 us")
