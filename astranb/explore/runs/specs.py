@@ -213,7 +213,7 @@ class CollectiveRun(_ProgramSpec, _MessagesSpec):
     )
     library: str | None = setting(
         "nccl, nccl-symmetric, nccl-ce, rccl, rccl-dda, rccl-ce, mscclpp, vllm, sglang or trtllm choose what "
-        "runs: see --explain "
+        "runs, of a release as nccl@2.27.3: see --explain "
         "(default: the GPUs' own, where its choice is modelled)"
     )
     protocol: str | None = setting("Simple, LL or LL128 (default: Simple; without --algorithm the library's)")
