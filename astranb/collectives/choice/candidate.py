@@ -121,6 +121,8 @@ class LibraryChoice:
         What was taken because nothing is known of this machine or release; empty if its rules are known.
     version : str
         Release of the library that was asked for; empty for the one that is modelled.
+    params : dict of str to int
+        Parameters of the simulated algorithm.
     """
 
     library: str
@@ -144,6 +146,7 @@ class LibraryChoice:
     elsewhere: str = ""
     nearest: str = ""
     version: str = ""
+    params: dict[str, int] = dataclasses.field(default_factory=dict)
 
     @property
     def launch(self) -> str:
@@ -189,6 +192,7 @@ class LibraryChoice:
             root=root,
             protocol=self.simulated_protocol,
             chunk_bytes=self.chunk_bytes or None,
+            params=self.params,
         )
 
     def document(self) -> dict[str, Any]:
