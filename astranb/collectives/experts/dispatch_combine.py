@@ -17,6 +17,7 @@ from astranb.net import Shape
 
 from .low_latency import combine_low_latency, dispatch_low_latency
 from .normal import combine_normal, dispatch_normal
+from .one_sided import combine_one_sided, dispatch_one_sided
 from .routing import Routing, draw_routing, read_routing
 from .tokens import Tokens
 
@@ -28,6 +29,7 @@ __all__ = ["EXCHANGE_KERNELS", "EXCHANGE_LAUNCH", "Exchange", "combine", "dispat
 EXCHANGE_KERNELS: Final = {
     "normal": "many tokens: over the network once to each node, then over NVLink (DeepEP)",
     "low_latency": "few tokens: straight to each of their experts (DeepEP)",
+    "one_sided": "over NVLink alone: straight to each GPU of their experts, read from there (TensorRT-LLM)",
 }
 """The kernels of an exchange, with a line about each."""
 
@@ -39,6 +41,8 @@ _WRITERS: Final[dict[tuple[str, str], Callable[[Program, Tokens], None]]] = {
     ("combine", "normal"): combine_normal,
     ("dispatch", "low_latency"): dispatch_low_latency,
     ("combine", "low_latency"): combine_low_latency,
+    ("dispatch", "one_sided"): dispatch_one_sided,
+    ("combine", "one_sided"): combine_one_sided,
 }
 _CHANNELS: Final = 12  # 24 SMs (DeepEP, deep_ep/buffers/legacy.py, which all its V1 figures use)
 _MOST_CHANNELS: Final = 64
@@ -97,9 +101,9 @@ class Exchange(Collective):
             )
         if not 1 <= self.hidden <= 2**20:
             raise InputError(f"hidden must be from 1 to {2**20:,}, got {self.hidden}", where="hidden")
-        if self.channels is not None and self.algorithm == "low_latency":
+        if self.channels is not None and self.algorithm != "normal":
             raise InputError(
-                "low-latency kernels have no channels",
+                f"{str(self.algorithm).replace('_', '-')} kernels have no channels",
                 where="channels",
                 hint="leave it out",
             )
@@ -157,7 +161,7 @@ class Exchange(Collective):
         moves = 2 * ranks * self.tokens * min(self.topk, ranks)  # to a rank, and from its receive buffer
         require_bytes(moves * _BYTES_PER_MOVE, where="tokens", hint="use fewer tokens or ranks")
         routing = self.routing(ranks, joined.per_node)
-        channels = self.channels or (1 if self.algorithm == "low_latency" else _CHANNELS)
+        channels = self.channels or (_CHANNELS if self.algorithm == "normal" else 1)
         return Tokens(routing, joined.per_node, channels, self.sms)
 
     def on_gpu(self, sms: int) -> Exchange:
@@ -276,7 +280,8 @@ def dispatch(
         Tokens of each rank; not with ``routing``.
     algorithm : str, optional
         ``"normal"`` (default): over the network once to each node, then over NVLink to each GPU that has
-        one of its experts; ``"low_latency"``: straight to each expert.
+        one of its experts; ``"low_latency"``: straight to each expert; ``"one_sided"``: straight to each GPU
+        that has one, over NVLink alone (TensorRT-LLM).
     hidden, topk, experts : int
         Elements of a token, experts of each token, experts of all ranks.
     groups : int, optional

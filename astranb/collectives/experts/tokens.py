@@ -24,7 +24,7 @@ class Tokens:
     channels : int
         Consecutive tokens of a rank share a channel.
     sms : int
-        Of a GPU; low-latency kernels take as many as have experts.
+        Of a GPU; low-latency kernels take as many as have experts, one-sided ones all.
     """
 
     def __init__(self, routing: Routing, per_node: int, channels: int, sms: int) -> None:

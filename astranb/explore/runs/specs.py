@@ -233,7 +233,7 @@ class ExchangeRun(_ProgramSpec):
     subject = "collective"
 
     collective: str = field(default="", metadata=_about("dispatch or combine"), kw_only=False)
-    algorithm: str | None = setting("normal or low_latency (default: normal)")
+    algorithm: str | None = setting("normal, low_latency or one_sided (default: normal)")
     tokens: int | None = _count("of each rank")
     hidden: int = _count("elements of a token", 7168)
     topk: int = _count("experts of each token", 8)
