@@ -47,8 +47,9 @@ _WRITERS: Final[dict[tuple[str, str], Callable[[Program, Tokens], None]]] = {
 _CHANNELS: Final = 12  # 24 SMs (DeepEP, deep_ep/buffers/legacy.py, which all its V1 figures use)
 _MOST_CHANNELS: Final = 64
 _BYTES_PER_MOVE: Final = 800  # as of any program's operation
-_PRECISIONS: Final = ("fp8", "bf16")
+_PRECISIONS: Final = ("nvfp4", "fp8", "bf16")
 _SCALED: Final = 128  # elements that share one float32 scale in FP8
+_SCALED_FP4: Final = 16  # and those that share one of 8 bits in NVFP4
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ class Exchange(Collective):
     skew, seed
         Of the draw: see :func:`draw_routing`.
     precision : str
-        ``"fp8"``, with a scale for each 128 elements, or ``"bf16"``.
+        ``"fp8"``, with a scale for each 128 elements, ``"nvfp4"``, with one for each 16, or ``"bf16"``.
     given : Routing, optional
         The experts of each token, instead of a draw.
     sms : int
@@ -97,7 +98,7 @@ class Exchange(Collective):
             raise InputError(f"{self.title} does not support it", where="protocol", hint="use Simple")
         if self.precision not in _PRECISIONS:
             raise InputError(
-                f"unknown precision {self.precision!r:.80}", where="precision", hint="use fp8 or bf16"
+                f"unknown precision {self.precision!r:.80}", where="precision", hint="use nvfp4, fp8 or bf16"
             )
         if not 1 <= self.hidden <= 2**20:
             raise InputError(f"hidden must be from 1 to {2**20:,}, got {self.hidden}", where="hidden")
@@ -222,9 +223,11 @@ def token_bytes(hidden: int, precision: str) -> int:
 
     Examples
     --------
-    >>> token_bytes(7168, "fp8"), token_bytes(7168, "bf16")
-    (7392, 14336)
+    >>> token_bytes(7168, "nvfp4"), token_bytes(7168, "fp8"), token_bytes(7168, "bf16")
+    (4032, 7392, 14336)
     """
+    if precision == "nvfp4":
+        return -(-hidden // 2) + -(-hidden // _SCALED_FP4)
     return hidden + 4 * -(-hidden // _SCALED) if precision == "fp8" else 2 * hidden
 
 
@@ -291,7 +294,7 @@ def dispatch(
     seed : int
         Of the draw.
     precision : str
-        ``"fp8"`` with scales, or ``"bf16"``.
+        ``"fp8"`` or ``"nvfp4"`` with scales, or ``"bf16"``.
     routing : Routing, array or path, optional
         The experts of each token (ranks x tokens x topk), or a file that :func:`read_routing` reads.
     channels : int, optional

@@ -22,7 +22,7 @@ import numpy as np
 
 from astranb.collectives.language import Block, Program, Semaphore
 
-from .tokens import Tokens
+from .tokens import Tokens, fetch_add
 
 __all__ = ["combine_low_latency", "dispatch_low_latency"]
 
@@ -53,7 +53,6 @@ class _Grid:
             for block in of_rank:
                 block.lines_ahead, block.per_sm = _LINES, 1
         self._flags: dict[tuple[int, int, int], Semaphore] = {}
-        self._slots: dict[int, Semaphore] = {}
         self._posted = [[p.semaphore(target) for _ in range(p.ranks)] for target in range(p.ranks)]
         self._come = np.zeros((p.ranks, p.ranks), np.int64)  # signals from other nodes, by target and source
 
@@ -85,12 +84,6 @@ class _Grid:
         if rise > 0:
             block.wait(posted, rise)
 
-    def take(self, block: Block) -> None:
-        """Wait for the result of an atomic on the GPU (``atomicAdd``): there and back."""
-        slot = self._slots.setdefault(id(block), self.program.semaphore(block.rank))
-        block.signal(slot, relaxed=True)
-        block.wait(slot)
-
     def sync(self) -> None:
         """Wait in each block for all of its GPU (``cg::this_grid().sync()``)."""
         for of_rank in self.blocks:
@@ -106,6 +99,7 @@ def dispatch_low_latency(p: Program, x: Tokens) -> None:
     message = p.ranks * x.count * each  # where a rank's own messages begin, behind what it gets
     for r, of_rank in enumerate(grid.blocks):
         for number, block in enumerate(of_rank):
+            slot = p.semaphore(r)
             tokens = {
                 token: [(k, rank) for k, rank in enumerate(holders[r, token].tolist()) if rank >= 0]
                 for token in range(number, x.count, len(of_rank))
@@ -114,7 +108,7 @@ def dispatch_low_latency(p: Program, x: Tokens) -> None:
                 if not of:
                     continue
                 block.copy(p.input(r)[(r * x.count + token) * each], p.scratch(r)[message + token])
-                grid.take(block)
+                fetch_add(block, slot)
                 # The NIC has its requests while warps, one for each expert, still store over NVLink.
                 for k, target in sorted(of, key=lambda one: not grid.is_far(r, one[1])):
                     chunk = (r * x.count + token) * each + k
@@ -142,7 +136,7 @@ def dispatch_low_latency(p: Program, x: Tokens) -> None:
                 source, expert = number // grid.local, r * grid.local + number % grid.local
                 grid.wait_for(block, source, expert)
                 if not at:  # warps of its other experts do it at the same time
-                    grid.take(block)
+                    fetch_add(block, p.semaphore(r))
                 for token, place in np.argwhere(chosen[source] == expert).tolist():
                     chunk = (source * x.count + token) * each + place
                     block.copy(p.scratch(r)[chunk], p.output(r)[chunk])

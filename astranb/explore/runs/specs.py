@@ -242,7 +242,7 @@ class ExchangeRun(_ProgramSpec):
         "nodes that the experts of a token may be on (default: all)", parameter="groups"
     )
     token_precision: str | None = setting(
-        "fp8 or bf16 (default: fp8 of a dispatch, bf16 of a combine)", parameter="precision"
+        "nvfp4, fp8 or bf16 (default: fp8 of a dispatch, bf16 of a combine)", parameter="precision"
     )
     skew: float = setting("how unevenly popular experts are, the exponent of a Zipf law", 0.0, number)
     seed: int = _count("of the draw of experts", 0, 0)
