@@ -77,5 +77,6 @@ def combine_one_sided(p: Program, x: Tokens) -> None:
             for step in range(p.ranks if not number else 0):
                 block.signal(flags[(rank + 1 + step) % p.ranks])
             block.wait(flags[rank], p.ranks)
+            block.fence()  # fence.acquire.sys
             for token in tokens:
                 block.reduce([p.input(holder)[token] for holder in x.holders(token)], p.output(rank)[token])
