@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 
 import astranb as anb
 from astranb.core.units import format_bytes, size_bytes
-from astranb.explore.calibration.expectation import tested_us
+from astranb.explore.calibration.expectation import period_us
 from astranb.hardware import MeasuredCollective, measured_collectives
 from scripts.generated import FIDELITY, README, write_generated
 
@@ -131,7 +131,7 @@ def simulate(row: MeasuredCollective, size: int, fidelity: str = "cacheline", co
         coalesce=coalesce,
     )
     sim.run()
-    return Point(row, size, fidelity if coalesce == 1 else COARSE, tested_us(sim, row.collective))
+    return Point(row, size, fidelity if coalesce == 1 else COARSE, period_us(sim, row.collective))
 
 
 def points() -> list[Point]:

@@ -27,7 +27,7 @@ from .logs import CollectiveLog, LogRow, check_measured
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Expectation", "expected", "library_run", "tested_us"]
+__all__ = ["Expectation", "expected", "library_run", "period_us"]
 
 _SIZES: Final = tuple(1 << power for power in range(10, 31, 2))
 _CHAINS: Final = ("broadcast", "reduce")
@@ -85,7 +85,7 @@ def library_run(
     )
 
 
-def tested_us(sim: Simulation, collective: str) -> float:
+def period_us(sim: Simulation, collective: str) -> float:
     """Return what nccl-tests prints of a library's run that has ended: the time from one call to the next.
 
     It makes many calls one after another and divides (NVIDIA/nccl-tests, ``src/common.cu``: ``BenchTime``).
@@ -188,7 +188,7 @@ def expected(
         def time_us(fidelity: str, size: int = size) -> float:
             sim = library_run(machine, collective, size, gpu=gpu, fidelity=fidelity, in_graph=in_graph)
             sim.run()
-            return tested_us(sim, collective)
+            return period_us(sim, collective)
 
         row = {
             "size_bytes": size,
