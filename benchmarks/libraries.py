@@ -23,6 +23,7 @@ from typing import Final, NamedTuple
 
 import astranb as anb
 from astranb.core.units import format_bytes, size_bytes
+from astranb.explore.calibration.expectation import period_us
 from astranb.hardware import MeasuredCollective, measured_collectives
 from scripts.generated import FIDELITY, README, write_generated
 
@@ -130,7 +131,7 @@ def simulate(row: MeasuredCollective, size: int, fidelity: str = "cacheline", co
         coalesce=coalesce,
     )
     sim.run()
-    return Point(row, size, fidelity if coalesce == 1 else COARSE, sim.now_us)
+    return Point(row, size, fidelity if coalesce == 1 else COARSE, period_us(sim, row.collective))
 
 
 def points() -> list[Point]:
@@ -145,15 +146,12 @@ def points() -> list[Point]:
         ]
 
 
-def keep(found: Iterable[Point]) -> None:
-    """Put points into the table of points; those of a blind table also as its first, if it had none."""
-    times = {(point.row.id, point.fidelity, point.size): point.simulated_us for point in points()}
-    seen = {(table, fidelity) for table, fidelity, _ in times}
-    for point in found:
-        times[point.row.id, point.fidelity, point.size] = point.simulated_us
-        new = (point.row.id, point.fidelity) not in seen
-        if new and point.row.blind and point.fidelity in ("cacheline", "congestion"):
-            times[point.row.id, point.fidelity + FIRST, point.size] = point.simulated_us
+def keep(point: Point, *, first: bool) -> None:
+    """Put a point into the table of points; also as its table's first, if that is blind and had none."""
+    times = {(one.row.id, one.fidelity, one.size): one.simulated_us for one in points()}
+    times[point.row.id, point.fidelity, point.size] = point.simulated_us
+    if first and point.row.blind and point.fidelity in ("cacheline", "congestion"):
+        times[point.row.id, point.fidelity + FIRST, point.size] = point.simulated_us
     kinds = dict.fromkeys(kind for _, kind, _ in times)
     whole = POINTS.with_suffix(".new")  # so that nobody reads a part of it
     with whole.open("w", encoding="utf-8", newline="") as file:
@@ -252,6 +250,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--page", action="store_true", help="renew the pages by the points that are kept")
     args = parser.parse_args(arguments)
     found = []
+    known = {(point.row.id, point.fidelity) for point in points()}
     by_messages = args.fidelity != "cacheline"
     for row in [] if args.page else rows():
         if (args.only and row.id not in args.only) or (by_messages and row.collective == "send_recv"):
@@ -268,7 +267,7 @@ def main(arguments: list[str]) -> None:
                 flush=True,
             )
             if args.write:
-                keep([point])
+                keep(point, first=(row.id, point.fidelity) not in known)
     every = points()
     print(summary(every if args.page or args.write else found))
     if args.page or args.write:

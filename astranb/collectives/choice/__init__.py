@@ -5,6 +5,8 @@ Models of the public rules of NCCL, RCCL, MSCCL++ and servers; nothing is simula
 
 from __future__ import annotations
 
+import dataclasses
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -19,6 +21,7 @@ from .candidate import LibraryCandidate, LibraryChoice, LibraryCost
 from .copy_engines import choose_nccl_engines, choose_rccl_engines
 from .mscclpp import choose_mscclpp
 from .nccl import choose_nccl, nccl_cost
+from .nccl_releases import nccl_release
 from .nccl_symmetric import choose_nccl_symmetric
 from .rccl import choose_rccl, rccl_cost
 from .rccl_direct import choose_rccl_direct
@@ -73,7 +76,9 @@ def library_choice(
     gpu : str or Path or Preset, optional
         As for :class:`astranb.Simulation`.
     library : str, optional
-        One of :data:`LIBRARIES`; by default that of the GPUs' vendor.
+        One of :data:`LIBRARIES`, with a release behind ``@`` if it is not the one that is modelled, as
+        ``"nccl@2.27.3"``; by default that of the GPUs' vendor. Rules of NCCL are known from 2.27.3 on; where
+        those of a release or GPU are not, those of the nearest are taken, and ``nearest`` names it.
 
     Raises
     ------
@@ -87,7 +92,10 @@ def library_choice(
     ('nccl', 'Ring', 'LL', 2)
     >>> choice.to_run().title
     'all_reduce/ring/LL'
+    >>> library_choice("mi355x", "all_reduce", "64 KiB", library="rccl@2.28.3").nearest[:35]
+    "RCCL's rules for mi355x are not kno"
     """
+    library, version = _named(library)
     if library is not None and library not in _CHOOSERS:
         raise InputError(f"unknown library {library[:40]!r}", where="library", hint=near(library, LIBRARIES))
     collective_kind(collective)
@@ -97,14 +105,38 @@ def library_choice(
     where = resolve(infra)
     if gpu is not None and where.missing:  # what NCCL asks the driver for
         where = where.completed((gpu.like or gpu.name) if isinstance(gpu, Preset) else str(gpu))
-    view = library_view(where, gpu)
+    view = dataclasses.replace(library_view(where, gpu), version=version)
     if view.ranks < 2:
         raise InputError("a library chooses for two GPUs or more", where="library", hint="give an algorithm")
     vendor = (library or "").partition("-")[0]
     if vendor in _BY_VENDOR and view.amd != (vendor == "rccl"):
         other = "rccl" if view.amd else "nccl"
         raise InputError(f"{library} does not run on {view.gpu[:40]}", where="library", hint=f"use {other}")
-    return _CHOOSERS[library or ("rccl" if view.amd else "nccl")](view, collective, count)
+    choice = _CHOOSERS[library or ("rccl" if view.amd else "nccl")](view, collective, count)
+    return _of_version(choice, version) if version else choice
+
+
+def _named(library: str | None) -> tuple[str | None, tuple[int, ...]]:
+    """Return a library's name, and its release if one is given."""
+    name, at, version = (library or "").partition("@")
+    if not at:
+        return library, ()
+    if not re.fullmatch(r"\d{1,4}(\.\d{1,4}){0,3}", version):
+        what = f"{version[:40]!r} is no release of {name[:40] or 'a library'}"
+        raise InputError(what, where="library", hint="numbers with dots, as nccl@2.27.3")
+    return name, tuple(map(int, version.split(".")))
+
+
+def _of_version(choice: LibraryChoice, version: tuple[int, ...]) -> LibraryChoice:
+    """Return the choice with its release, and with the one whose rules were taken for want of its own."""
+    repository, at, files = choice.source.partition(",")
+    named, taken, known = ".".join(map(str, version)), repository, False
+    if choice.library == "nccl":
+        release, known = nccl_release(version)
+        taken = f"{repository.partition(' ')[0]} v{release.version}-1"
+    says = "" if known else f"rules of {choice.library} {named} are not known: those of {taken} are taken"
+    nearest = "; ".join(filter(None, (choice.nearest, says)))
+    return dataclasses.replace(choice, version=named, nearest=nearest, source=f"{taken}{at}{files}")
 
 
 def library_cost(view: LibraryView, collective: str, size_bytes: int) -> LibraryCost:

@@ -119,7 +119,11 @@ class LibraryChoice:
     elsewhere : str
         Where the library runs other kernels, and how to ask for them; empty if nowhere.
     nearest : str
-        What was taken because nothing is known of this machine; empty if its rules are known.
+        What was taken because nothing is known of this machine or release; empty if its rules are known.
+    version : str
+        Release of the library that was asked for; empty for the one that is modelled.
+    params : dict of str to int
+        Parameters of the simulated algorithm.
     """
 
     library: str
@@ -142,6 +146,8 @@ class LibraryChoice:
     difference: str = ""
     elsewhere: str = ""
     nearest: str = ""
+    version: str = ""
+    params: dict[str, int] = dataclasses.field(default_factory=dict)
 
     @property
     def launch(self) -> str:
@@ -187,6 +193,7 @@ class LibraryChoice:
             root=root,
             protocol=self.simulated_protocol,
             chunk_bytes=self.chunk_bytes or None,
+            params=self.params,
         )
 
     def document(self) -> dict[str, Any]:
@@ -197,8 +204,9 @@ class LibraryChoice:
         """Return the choice and its reasons as text."""
         chunk = f", chunks of {format_bytes(self.chunk_bytes)}" if self.chunk_bytes else ""
         launch = f"{plural(self.blocks, 'thread block')} of {plural(self.threads, 'thread')}{chunk}"
+        named = f"{self.library} {self.version}".strip()
         lines = [
-            f"{self.library} runs {self.algorithm}/{self.protocol}: {launch}",
+            f"{named} runs {self.algorithm}/{self.protocol}: {launch}",
             *(f"  {reason}" for reason in self.why),
         ]
         lines += [

@@ -21,6 +21,7 @@ __all__ = ["choose_mscclpp"]
 _SOURCE: Final = "microsoft/mscclpp @1f5f065d, src/ext/nccl/algorithm_selector.cc, src/ext/collectives/"
 _KiB: Final = 1 << 10
 _MiB: Final = 1 << 20
+_BLACKWELL: Final = 10  # compute capability of B200, B300 and GB200; that of workstations is 12
 
 
 class _LaunchedKernel(NamedTuple):
@@ -54,7 +55,7 @@ def choose_mscclpp(view: LibraryView, collective: str, size_bytes: int) -> Libra
     if view.nodes > 1:
         kernel = _plan(view, collective, size_bytes)
     elif collective == "all_reduce":
-        choose = _all_reduce_blackwell if view.capability >= 100 else _all_reduce
+        choose = _all_reduce_blackwell if view.capability // 10 == _BLACKWELL else _all_reduce
         kernel = choose(view, size_bytes)
     elif collective == "all_gather":
         kernel = _all_gather(view, size_bytes)
@@ -95,7 +96,7 @@ def _packet(view: LibraryView, size: int, most: int) -> _LaunchedKernel:
 
 def _all_reduce(view: LibraryView, size: int) -> _LaunchedKernel:
     peers = view.per_node - 1
-    nvls = view.switched and view.capability >= 90
+    nvls = view.multicast
     if size <= 16 * _KiB:
         blocks, threads = (peers, peers * 32) if size < view.per_node * 4 else (peers * 4, 512)
         return _LaunchedKernel(

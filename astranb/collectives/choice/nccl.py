@@ -3,8 +3,9 @@
 Source of all numbers and rules: NVIDIA/nccl @5067397c (2.30.7), ``src/graph/tuning.cc``
 (``ncclTunerConstantsDefaults``, ``ncclTopoTuneModel``, ``ncclTopoGetAlgoTime``), ``src/enqueue.cc``
 (``topoGetAlgoInfo``, ``scheduleCollTasksToPlan``, ``calcCollChunking``, ``addP2pToPlan``),
-``src/include/device.h``, ``src/include/comm.h`` and ``src/init.cc`` (buffer sizes). Without CollNet
-(it needs switches that reduce) and without registered buffers, as nccl-tests run by default.
+``src/include/device.h``, ``src/include/comm.h`` and ``src/init.cc`` (buffer sizes); of older releases
+:mod:`.nccl_releases`. Without CollNet (it needs switches that reduce) and without registered buffers, as
+nccl-tests run by default.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from astranb.core.units import format_bytes
 
 from .candidate import LibraryCandidate, LibraryChoice, LibraryCost
 from .nccl_graphs import ChannelGraph, ChannelGraphs, channel_graphs
+from .nccl_releases import NcclRelease, nccl_release
 from .topology import LibraryView
 
 __all__ = ["NCCL_SOURCE", "choose_nccl", "nccl_candidates", "nccl_cost"]
@@ -57,7 +59,7 @@ _NET_HOP_US: Final[_Latencies] = {
     "Tree": (5.0, 8.5, 14),
     "Ring": (2.7, 4.0, 14.0),
     "NVLS": (0, 0, 18),
-    "NVLSTree": (0, 0, 20.9),
+    "NVLSTree": (0, 0, 20.9),  # of the newest release
     "PAT": (0, 0, 14),
 }
 """In microseconds, of LL, LL128 and Simple."""
@@ -80,12 +82,13 @@ less its base latency here."""
 
 _Caps = tuple[tuple[float, float, float], ...]
 _LL_GBPS: Final[_Caps] = ((39.0, 39.0, 20.4), (87.7, 22.5, 19.0), (141.0, 45.0, 35.0), (282.0, 90.0, 70.0))
-_RING_LL128_GBPS: Final = (20.0, 20.0, 36.7, 40.0)
-_TREE_LL128_GBPS: Final[_Caps] = ((20.0,) * 3, (20.0,) * 3, (36.7, 36.7, 29.0), (55.6, 31.67, 20.0))
-_TREE_GBPS: Final[_Caps] = ((26.5, 18.5, 10.0), (24.0, 23.6, 17.8), (38.7, 41.4, 36.0), (70.0, 42.8, 24.0))
-_NVLS_TREE_GBPS: Final[_Caps] = ((26.5, 18.5, 10.0), (24.0, 23.6, 17.8), (0.0, 57.7, 45.5), (0.0, 96.0, 80.0))
+_RING_LL128_GBPS: Final[_Caps] = ((20.0,) * 3, (20.0,) * 3, (36.7,) * 3)
+_TREE_LL128_GBPS: Final[_Caps] = ((20.0,) * 3, (20.0,) * 3, (36.7, 36.7, 29.0))
+_TREE_GBPS: Final[_Caps] = ((26.5, 18.5, 10.0), (24.0, 23.6, 17.8), (38.7, 41.4, 36.0))
+_NVLS_TREE_GBPS: Final[_Caps] = ((26.5, 18.5, 10.0), (24.0, 23.6, 17.8), (0.0, 57.7, 45.5))
 """Ceilings by generation (Volta, Ampere, Hopper, Blackwell) and by one, two or more nodes; all but LL's
-are of one channel. LL's second and later columns go by the processor: others, AMD."""
+are of one channel, and Blackwell's go by the release. LL's second and later columns go by the processor:
+others, AMD."""
 _NVLS_EFFICIENCY: Final = (0.0, 0.0, 0.85, 0.74)
 
 _TREE_CORRECTION: Final = {
@@ -122,13 +125,12 @@ _TREE_CORRECTION: Final = {
         *(0.7, 0.8, 0.9, 0.9),
     ),
 }
-"""Factor of a tree's bandwidth for 64 B, 128 B, ..., 256 MiB."""
+"""Factor of a tree's bandwidth for 64 B, 128 B, ..., 256 MiB; of NVLSTree the last is for 512 MiB, too."""
 
 _THREADS: Final = {"LL": 512, "LL128": 640, "Simple": 512}
 _MOST_THREADS: Final = 640
 _THREAD_BYTES: Final = {"LL": 8, "LL128": 8, "Simple": 64}  # work of a thread that is worth having it
 _WARP: Final = 32
-_CHANNEL_TRAFFIC: Final = 32_768  # bytes that one channel moves at least
 _PEER_CHUNK: Final = (524_288, 131_072)  # within a node, between nodes
 _PEER_GBPS: Final = 14.0  # what one channel to a peer of another node carries
 _PEER_BATCH: Final = 8  # sends, and as many receives, of a thread block
@@ -145,6 +147,11 @@ class _SearchedMachine(NamedTuple):
     graphs: ChannelGraphs
     generation: int  # 0 Volta, 1 Ampere, 2 Hopper, 3 Blackwell
     scale: int  # 0 one node, 1 two, 2 more
+    release: NcclRelease
+
+    def cap_GBps(self, older: _Caps, blackwell: tuple[float, ...]) -> float:  # noqa: N802 - unit in the name
+        """Return the ceiling of a channel."""
+        return (*older, blackwell)[self.generation][self.scale]
 
 
 def _machine(view: LibraryView) -> _SearchedMachine:
@@ -156,7 +163,8 @@ def _machine(view: LibraryView) -> _SearchedMachine:
         raise InputError(what, where="library", hint="give an algorithm")
     capability = view.capability
     generation = 3 if capability >= 100 else 2 if capability >= 90 else 1 if capability >= 80 else 0
-    return _SearchedMachine(view, channel_graphs(view), generation, min(view.nodes, 3) - 1)
+    release, _ = nccl_release(view.version)
+    return _SearchedMachine(view, channel_graphs(view), generation, min(view.nodes, 3) - 1, release)
 
 
 def nccl_candidates(view: LibraryView, collective: str, size_bytes: int) -> list[LibraryCandidate]:
@@ -217,7 +225,7 @@ def _bandwidth_GBps(  # noqa: N802 - unit in the name
     machine: _SearchedMachine, collective: str, algorithm: str, protocol: str, size_bytes: int
 ) -> float:
     """Return the algorithm bandwidth that the cost model takes, in GB/s."""
-    view, graphs, generation, scale = machine
+    view, graphs, generation, scale, release = machine
     nvls = algorithm in ("NVLS", "NVLSTree")
     graph = graphs.nvls if nvls else graphs.tree if algorithm == "Tree" else graphs.ring
     one = graph.intra_GBps if view.nodes <= 2 else graph.inter_GBps
@@ -229,24 +237,27 @@ def _bandwidth_GBps(  # noqa: N802 - unit in the name
     if algorithm == "Ring" and protocol == "LL":
         bus = min(most_ll, bus * 0.5)
     if algorithm == "Ring" and protocol == "LL128":
-        bus = min(bus * 0.92, graph.channels * _RING_LL128_GBPS[generation])
+        cap = machine.cap_GBps(_RING_LL128_GBPS, release.ring_ll128_GBps)
+        bus = min(bus * 0.92, graph.channels * cap)
     if algorithm == "Tree":
-        bus = min(bus * 0.92, graph.channels * _TREE_GBPS[generation][scale])
+        bus = min(bus * 0.92, graph.channels * machine.cap_GBps(_TREE_GBPS, release.tree_GBps))
         if protocol == "LL":
             bus = min(bus / 3.8, most_ll)
         if protocol == "LL128":
             share = 7 / 9 if view.nodes == 1 else 120 / 128
-            bus = min(bus * share, graph.channels * _TREE_LL128_GBPS[generation][scale])
+            cap = machine.cap_GBps(_TREE_LL128_GBPS, release.tree_ll128_GBps)
+            bus = min(bus * share, graph.channels * cap)
         if view.nodes > 1 and view.capability >= 90:
             bus *= 0.85  # a simple tree: the search's second try from Hopper on, as logged in nccl#1453
     if algorithm == "PAT":
         bus *= 0.75
     if algorithm in ("Ring", "NVLSTree") or collective == "all_reduce":
-        ratio = 0.5 if algorithm == "Tree" else view.ranks / _steps(view, collective)
-        bus *= ratio
-    power = (size_bytes >> 6).bit_length() - 1
-    corrected = algorithm == "Tree" and 0 <= power < len(_TREE_CORRECTION[protocol])
-    return bus * _TREE_CORRECTION[protocol][power] if corrected else bus
+        whole = 5 / 6 if nvls and not release.nvls_efficiency else view.ranks / _steps(view, collective)
+        bus *= 0.5 if algorithm == "Tree" else whole
+    factors, power = _TREE_CORRECTION[protocol], (size_bytes >> 6).bit_length() - 1
+    if algorithm == "NVLSTree" and release.nvls_tree_corrected and view.capability >= 100 and view.cpu:
+        return bus * factors[min(power, len(factors) - 1)] if 0 <= power <= len(factors) else bus
+    return bus * factors[power] if algorithm == "Tree" and 0 <= power < len(factors) else bus
 
 
 def _nvls_GBps(  # noqa: N802 - unit in the name
@@ -254,12 +265,18 @@ def _nvls_GBps(  # noqa: N802 - unit in the name
 ) -> float:
     """Return the bus bandwidth of one NVLS channel."""
     view, heads = machine.view, graph.channels
+    if not machine.release.nvls_efficiency:
+        if tree:
+            return min(graph.intra_GBps, graph.inter_GBps / (1 if view.nodes <= 2 else 2))
+        part = 1.0 if collective == "all_reduce" else (view.per_node - 1) / view.per_node
+        return graph.intra_GBps * part
     inside = graph.intra_GBps * _NVLS_EFFICIENCY[machine.generation] * (heads - 1) / heads
     inside *= 2 if collective == "all_reduce" else (view.per_node - 1) / view.per_node
     if view.nodes == 1:
         return inside
     outside = graph.inter_GBps * (2 if view.nodes == 2 and tree else 1)
-    return min(inside, outside, _NVLS_TREE_GBPS[machine.generation][machine.scale] if tree else inf)
+    most = machine.cap_GBps(_NVLS_TREE_GBPS, machine.release.nvls_tree_GBps) if tree else inf
+    return min(inside, outside, most)
 
 
 def _latency_us(
@@ -274,6 +291,7 @@ def _latency_us(
     view, column = machine.view, _PROTOCOLS.index(protocol)
     base, hop = _BASE_US[algorithm][column], _hops(view)[algorithm][column]
     net = _NET_HOP_US["Tree" if view.per_node == 1 and algorithm != "PAT" else algorithm][column]
+    net = machine.release.nvls_tree_hop_us if algorithm == "NVLSTree" else net
     net += added_us
     depth = view.nodes.bit_length() - 1
     if algorithm == "Tree":
@@ -388,7 +406,7 @@ def _channels(
     if best.algorithm in ("NVLS", "NVLSTree"):
         blocks = machine.graphs.nvls_channels
         rule = f"NVLS uses its {blocks} channels, {_MOST_THREADS} threads each"
-        return _with_traffic(view, collective, best, size_bytes, blocks), _MOST_THREADS, rule
+        return _with_traffic(machine, collective, best, size_bytes, blocks), _MOST_THREADS, rule
     least = _THREAD_BYTES[protocol] * (view.ranks if (best.algorithm, protocol) == ("Ring", "LL") else 1)
     most = machine.graphs.channels
     blocks = max(1, min(most, size_bytes // (threads * least)))
@@ -400,19 +418,20 @@ def _channels(
     threads = max(threads, 3 * _WARP)
     if best.algorithm in ("Tree", "PAT"):
         threads = _MOST_THREADS
-    return _with_traffic(view, collective, best, size_bytes, blocks), threads, rule
+    return _with_traffic(machine, collective, best, size_bytes, blocks), threads, rule
 
 
 def _with_traffic(
-    view: LibraryView, collective: str, best: LibraryCandidate, size_bytes: int, blocks: int
+    machine: _SearchedMachine, collective: str, best: LibraryCandidate, size_bytes: int, blocks: int
 ) -> int:
-    """Return how many channels have at least 32 KiB of traffic each."""
+    """Return how many channels have at least as much traffic as is worth one."""
+    view, least = machine.view, machine.release.channel_bytes
     gathered = collective in ("all_gather", "reduce_scatter")
     count = size_bytes // view.ranks if gathered else size_bytes
     per_byte = view.ranks if gathered else 2 if collective == "all_reduce" else 1
     per_byte *= 4 if best.protocol == "LL" else 1
-    share = _up(max(_CHANNEL_TRAFFIC, count * per_byte) // blocks, 16)
-    cell = _up(ceil(_CHANNEL_TRAFFIC / per_byte), 16)  # work is dealt out in cells
+    share = _up(max(least, count * per_byte) // blocks, 16)
+    cell = _up(ceil(least / per_byte), 16)  # work is dealt out in cells
     cells = max(1, ceil(count / cell))
     return max(1, min(blocks, ceil(cells / ceil(share / (cell * per_byte)))))
 
@@ -447,7 +466,8 @@ def _chunk(view: LibraryView, best: LibraryCandidate, size_bytes: int, blocks: i
     if best.algorithm == "NVLSTree":
         # ncclNvlsTreeSm100Tuning: NICs of 400 Gb/s beside their GPUs
         blackwell = view.capability >= 100 and 48 <= view.nic_GBps < 96 and 4 < view.per_node <= 8
-        chunk = 65_536 if view.nodes >= 4 or blackwell else 131_072
+        tuned = blackwell and nccl_release(view.version)[0].nvls_tree_tuned
+        chunk = 65_536 if view.nodes >= 4 or tuned else 131_072
         for factor, least in ((4, 65_536), (1, 32_768)):
             if size_bytes < factor * heads * chunk and chunk > least:
                 chunk = least
@@ -467,7 +487,8 @@ def _exchange(view: LibraryView, collective: str, size_bytes: int) -> LibraryCho
     channels = min(least, -(-bytes_ // small))
     while -(-bytes_ // channels) > large and channels <= most // 2:
         channels *= 2
-    protocol = "LL" if not far and bytes_ <= channels * _PEER_LL else "Simple"
+    counted = least if machine.release.packets_by_most else channels
+    protocol = "LL" if not far and bytes_ <= counted * _PEER_LL else "Simple"
     chunk = BUFFER_BYTES["LL"] // NCCL_STEPS // 2 if protocol == "LL" else step
     peers = 1 if collective == "send_recv" else view.ranks - 1
     blocks = channels * (1 if collective == "gather" else peers)
@@ -584,7 +605,7 @@ def nccl_cost(view: LibraryView, collective: str, size_bytes: int) -> LibraryCos
         blocks = _channels(_machine(view), collective, best, size_bytes)[0]
         at_once = blocks * min(_MOST_HEADS, view.per_node) * _chunk(view, best, size_bytes, blocks)
         fill = (_NVLS_STAGES - 1) * min(at_once, size_bytes)
-        rate = _switched_GBps(view, collective, name, size_bytes)
+        rate = _switched_GBps(view, collective, name)
     elif name == "PAT":
         near, far = 0.0, latency - begin
     elif collective not in ("broadcast", "reduce"):
@@ -608,15 +629,16 @@ def nccl_cost(view: LibraryView, collective: str, size_bytes: int) -> LibraryCos
 
 
 def _switched_GBps(  # noqa: N802 - unit in the name
-    view: LibraryView, collective: str, algorithm: str, size_bytes: int
+    view: LibraryView, collective: str, algorithm: str
 ) -> float:
     """Return the bandwidth of NVLS and NVLSTree: within a node the switch gives what it gives in one node.
 
     The search between nodes starts from what NICs carry, and gives NVLS within a node no more. NICs carry as
-    much of what its trees send as of other trees (``busBw * .92``).
+    much of what its trees send as of other trees (``busBw * .92``). The corrections by size, which order the
+    candidates, are left out.
     """
     machine, alone = _machine(view), _machine(replace(view, ranks=view.per_node))
     nvls, inside = machine.graphs.nvls, alone.graphs.nvls.intra_GBps
     nvls = replace(nvls, intra_GBps=inside, inter_GBps=nvls.inter_GBps * _LINK_SHARE["Simple"])
     machine = machine._replace(graphs=replace(machine.graphs, nvls=nvls))
-    return _bandwidth_GBps(machine, collective, algorithm, "Simple", size_bytes)
+    return _bandwidth_GBps(machine, collective, algorithm, "Simple", 0)

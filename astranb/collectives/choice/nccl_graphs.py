@@ -13,6 +13,7 @@ from typing import Final
 
 from astranb.core.errors import InputError
 
+from .nccl_releases import nccl_release
 from .topology import LibraryView
 
 __all__ = ["ChannelGraph", "ChannelGraphs", "channel_graphs"]
@@ -20,16 +21,11 @@ __all__ = ["ChannelGraph", "ChannelGraphs", "channel_graphs"]
 _MOST_CHANNELS: Final = 64
 _MOST_HEADS: Final = 32  # NCCL_MAX_NVLS_ARITY
 _INTRA: Final = {
-    100: (90.0, 80.0, 70.0, 60.0, 50.0, 45.0, 40.0, 30.0, 24.0, 20.0, 19.0, 18.0),
     90: (60.0, 50.0, 40.0, 30.0, 24.0, 20.0, 15.0, 12.0, 11.0, 6.0, 3.0),
     0: (40.0, 30.0, 20.0, 18.0, 15.0, 12.0, 10.0, 9.0, 7.0, 6.0, 5.0, 4.0, 3.0),
 }
-"""GB/s of a channel within a node, by the least compute capability."""
+"""GB/s of a channel within a node, by the least compute capability; Blackwell's go by the release."""
 _INTER: Final = {
-    100: (
-        *(96.0, 86.0, 80.0, 48.0, 45.1, 42.0, 40.0, 30.0, 24.0, 22.0, 20.0, 17.5, 15.0, 12.0, 6.0, 3.0),
-        *(2.4, 1.2, 0.24, 0.12),
-    ),
     90: (48.0, 45.0, 42.0, 40.0, 30.0, 24.0, 22.0, 20.0, 17.5, 15.0, 12.0, 6.0, 3.0, 2.4, 1.2, 0.24, 0.12),
     0: (
         48.0,
@@ -104,7 +100,9 @@ def channel_graphs(view: LibraryView) -> ChannelGraphs:
     >>> channel_graphs(h100).ring, channel_graphs(h100).channels
     (ChannelGraph(channels=12, intra_GBps=30.0, inter_GBps=30.0), 24)
     """
-    table = _INTRA if view.nodes == 1 else _INTER
+    release, _ = nccl_release(view.version)
+    newest = release.intra_GBps if view.nodes == 1 else release.inter_GBps
+    table = {100: newest} | (_INTRA if view.nodes == 1 else _INTER)
     speeds = next(listed for least, listed in table.items() if view.capability >= least)
     ring = _duplicate(_ring(view, speeds), view)
     if not ring.channels:
@@ -167,7 +165,7 @@ def _tree(view: LibraryView, speeds: tuple[float, ...], channels: int) -> Channe
 def _nvls(view: LibraryView, speeds: tuple[float, ...]) -> ChannelGraph:
     """Return one head for each GPU: it gives to and takes from the switch twice what the others do."""
     none = ChannelGraph(0, 0.0, 0.0)
-    if not view.switched or view.pcie_GBps or view.capability < 90 or view.per_node < 2:
+    if not view.multicast or view.per_node < 2:
         return none
     heads = min(_MOST_HEADS, view.per_node)
     intra = next((s for s in speeds if (heads + 1) * s <= view.gpu_GBps), 0.0)

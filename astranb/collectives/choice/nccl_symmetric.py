@@ -88,7 +88,7 @@ def choose_nccl_symmetric(view: LibraryView, collective: str, size_bytes: int) -
         where = "over PCIe" if view.pcie_GBps else "between nodes"
         what = f"no model of NCCL's kernels in symmetric memory {where}"
         raise InputError(what, where="library", hint="use nccl")
-    multicast = view.switched and view.capability >= 90 and view.ranks > 2
+    multicast = view.multicast and view.ranks > 2
     size = size_bytes if collective == "all_reduce" else ceil(size_bytes / view.ranks)
     found = []
     for kernel in _KERNELS[collective]:

@@ -2,7 +2,7 @@
 
 Both launch one kernel (``custom_all_reduce``) for small and middle sizes, whose blocks read from peers; vLLM
 then PyTorch's kernels on symmetric memory. The rest is NCCL's or RCCL's. Sources: vllm-project/vllm
-@b250ac3d, modules ``all_reduce_utils`` (limits by compute capability) and ``symm_mem``,
+@b250ac3d, modules ``all_reduce_utils`` (limits by compute capability; of 10.3 @00d618aa) and ``symm_mem``,
 ``csrc/custom_all_reduce.cuh`` (one stage or two, 36 blocks; 16 where it is built for ROCm);
 sgl-project/sglang @5a56108f, ``sgl-kernel/csrc/allreduce/custom_all_reduce.cuh``, and module
 ``custom_all_reduce`` (8 MiB).
@@ -37,12 +37,14 @@ _Sizes = Mapping[int, int]
 _CUSTOM: Final[Mapping[int, _Sizes]] = {
     90: {2: 64 * _MiB, 4: 32 * _MiB, 6: 512 * _KiB, 8: 256 * _KiB},
     100: {2: 2 * _MiB, 4: 2 * _MiB, 6: _MiB, 8: _MiB},
+    103: {2: 4 * _MiB, 4: 4 * _MiB, 6: 8 * _MiB, 8: 4 * _MiB},
 }
 _SYMMETRIC: Final[Mapping[int, _Sizes]] = {
     90: {2: 64 * _MiB, 4: 32 * _MiB, 6: 64 * _MiB, 8: 64 * _MiB},
     100: {2: 8 * _MiB, 4: 32 * _MiB, 6: 128 * _MiB, 8: 128 * _MiB},
+    103: {2: 4 * _MiB, 4: 32 * _MiB, 6: 32 * _MiB, 8: 64 * _MiB},
 }
-_MULTIMEM: Final[Mapping[int, tuple[int, ...]]] = {90: (4, 6, 8), 100: (6, 8)}
+_MULTIMEM: Final[Mapping[int, tuple[int, ...]]] = {90: (4, 6, 8), 100: (6, 8), 103: (6, 8)}
 _OTHERWISE: Final = 8 * _MiB
 
 
@@ -61,13 +63,13 @@ def choose_vllm(view: LibraryView, collective: str, size_bytes: int) -> LibraryC
     ['one stage', 'two stages', 'multimem']
     """
     _check("vLLM", view, collective)
-    most = _CUSTOM.get(_generation(view), {}).get(view.ranks, _OTHERWISE)
+    most = _CUSTOM.get(view.capability, {}).get(view.ranks, _OTHERWISE)
     if size_bytes <= most and size_bytes % _PACK == 0:
         return _custom("vllm", _VLLM, view, size_bytes, f"up to {format_bytes(most)} on {view.ranks} GPUs")
-    limit = _SYMMETRIC.get(_generation(view), {}).get(view.ranks, 0)
-    if size_bytes >= limit or not view.switched:
+    limit = _SYMMETRIC.get(view.capability, {}).get(view.ranks, 0)
+    if size_bytes >= limit or not view.multicast:
         raise _left("vLLM", f"an all-reduce of {format_bytes(size_bytes)}", view)
-    multimem = view.ranks in _MULTIMEM[_generation(view)]
+    multimem = view.ranks in _MULTIMEM[view.capability]
     return LibraryChoice(
         library="vllm",
         collective=collective,
@@ -130,11 +132,6 @@ def _custom(library: str, source: str, view: LibraryView, size_bytes: int, range
         why=(f"its own kernel, {range_}", f"two stages from {format_bytes(least)} on, above two GPUs"),
         source=source,
     )
-
-
-def _generation(view: LibraryView) -> int:
-    """Return the compute capability by which limits are listed: that of B200 for all of its kind."""
-    return view.capability // 10 * 10
 
 
 def _check(name: str, view: LibraryView, collective: str) -> None:

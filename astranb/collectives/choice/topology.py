@@ -32,6 +32,7 @@ __all__ = ["LibraryView", "library_view"]
 
 _NVLINK_GBPS: Final = ((100, 40.1), (90, 20.6), (70, 20.0), (60, 18.0))  # of one link, by capability
 _XGMI_GBPS: Final = 48.0  # of one link of gfx94x
+_SHARP: Final = 90  # least compute capability whose NVSwitches add
 _PCIE_GBPS: Final = {"pcie3": 12.0, "pcie4": 24.0, "pcie5": 48.0, "pcie6": 96.0}  # x16, as NCCL has them
 _ETHERNET: Final = network_type("ethernet")
 _SOCKETS_GBPS: Final = {"intel": 22.0, "amd": 16.0}  # between sockets: Sapphire Rapids; any of AMD's
@@ -66,6 +67,10 @@ class LibraryView:
         Where GPUs have PCIe only: of a GPU's slot, no more than what joins the sockets; otherwise 0.
     saved_us : float
         What a replay in a graph saves of a launch from the host.
+    joined : bool
+        Whether a switch joins all GPUs of a node directly, so that it can add and copy for them.
+    version : tuple of int
+        Release of the library, as (2, 27, 3); empty for the one that is modelled.
 
     Examples
     --------
@@ -87,6 +92,13 @@ class LibraryView:
     network: NetworkType = _ETHERNET
     pcie_GBps: float = 0.0  # noqa: N815 - unit in the name
     saved_us: float = 0.0
+    joined: bool = True
+    version: tuple[int, ...] = ()
+
+    @property
+    def multicast(self) -> bool:
+        """Whether NVSwitches add and copy (NVLink SHARP): from Hopper on, where one joins all GPUs."""
+        return self.switched and self.joined and not self.pcie_GBps and self.capability >= _SHARP
 
     @property
     def nodes(self) -> int:
@@ -165,7 +177,15 @@ def library_view(infra: Infra, gpu: str | Path | Preset | None = None) -> Librar
         cpu=_cpu(graph),
         network=network,
         saved_us=saved_us,
+        joined=_joined(graph, fast),
     )
+
+
+def _joined(graph: NodeGraph, fast: np.ndarray) -> bool:
+    """Return whether the GPUs of the first node have a switch in common."""
+    ours = graph.gpus[graph.nodes.instance[graph.gpus] == graph.nodes.instance[graph.gpus[0]]]
+    a, b = graph.edges.a[fast], graph.edges.b[fast]
+    return bool(set.intersection(*({*b[a == gpu].tolist(), *a[b == gpu].tolist()} for gpu in ours)))
 
 
 def _pcie(graph: NodeGraph, gpu: int) -> float:

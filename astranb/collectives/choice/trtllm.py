@@ -33,6 +33,8 @@ _TABLE: Final[Mapping[int, Mapping[int, str]]] = {
 operation: 4 one shot, 5 two shots, 0 NCCL. Smaller hidden sizes switch at about the same number of bytes."""
 _BLOCK: Final = 512
 """Threads of a simulated thread block: TensorRT-LLM's are smaller, and so are as many fewer simulated."""
+_LINE: Final = 128
+_FLAGS: Final = 256  # kBarrierFlagCount: at a barrier the grid raises all, a block every so many-th of them
 _MOST_SIMULATED: Final = 64  # more than eight GPUs' links need
 _SMS: Final = {90: 132, 100: 148}  # that the grid may take
 _ONE_SHOT_BYTES: Final = 1 << 20  # of MNNVL, all that a rank receives
@@ -80,6 +82,7 @@ def choose_trtllm(view: LibraryView, collective: str, size_bytes: int) -> Librar
         f"table of {_generation(view) // 10}.0, {view.ranks} GPUs: "
         f"{'one shot' if once else 'two shots'} for {tokens} tokens of {_HIDDEN}",
         "its buffer of the call before is not filled with poison again" if once else "",
+        {} if once else {"flags": -(-_FLAGS // blocks), "lines": _BLOCK * _PACK // _LINE},
     )
 
 
@@ -102,7 +105,14 @@ def _joined_trays(view: LibraryView, size: int, tokens: int) -> LibraryChoice:
 
 
 def _choice(
-    size: int, algorithm: str, simulated: str, blocks: int, threads: int, why: str, difference: str
+    size: int,
+    algorithm: str,
+    simulated: str,
+    blocks: int,
+    threads: int,
+    why: str,
+    difference: str,
+    params: dict[str, int] | None = None,
 ) -> LibraryChoice:
     return LibraryChoice(
         library="trtllm",
@@ -119,6 +129,7 @@ def _choice(
         why=(why, f"simulated as thread blocks of {_BLOCK} threads, {_MOST_SIMULATED} at most"),
         source=_SOURCE,
         difference=difference,
+        params=params or {},
     )
 
 

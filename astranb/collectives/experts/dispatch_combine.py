@@ -17,6 +17,7 @@ from astranb.net import Shape
 
 from .low_latency import combine_low_latency, dispatch_low_latency
 from .normal import combine_normal, dispatch_normal
+from .one_sided import combine_one_sided, dispatch_one_sided
 from .routing import Routing, draw_routing, read_routing
 from .tokens import Tokens
 
@@ -28,6 +29,7 @@ __all__ = ["EXCHANGE_KERNELS", "EXCHANGE_LAUNCH", "Exchange", "combine", "dispat
 EXCHANGE_KERNELS: Final = {
     "normal": "many tokens: over the network once to each node, then over NVLink (DeepEP)",
     "low_latency": "few tokens: straight to each of their experts (DeepEP)",
+    "one_sided": "over NVLink alone: straight to each GPU of their experts, read from there (TensorRT-LLM)",
 }
 """The kernels of an exchange, with a line about each."""
 
@@ -39,12 +41,15 @@ _WRITERS: Final[dict[tuple[str, str], Callable[[Program, Tokens], None]]] = {
     ("combine", "normal"): combine_normal,
     ("dispatch", "low_latency"): dispatch_low_latency,
     ("combine", "low_latency"): combine_low_latency,
+    ("dispatch", "one_sided"): dispatch_one_sided,
+    ("combine", "one_sided"): combine_one_sided,
 }
 _CHANNELS: Final = 12  # 24 SMs (DeepEP, deep_ep/buffers/legacy.py, which all its V1 figures use)
 _MOST_CHANNELS: Final = 64
 _BYTES_PER_MOVE: Final = 800  # as of any program's operation
-_PRECISIONS: Final = ("fp8", "bf16")
+_PRECISIONS: Final = ("nvfp4", "fp8", "bf16")
 _SCALED: Final = 128  # elements that share one float32 scale in FP8
+_SCALED_FP4: Final = 16  # and those that share one of 8 bits in NVFP4
 
 
 @dataclass(frozen=True)
@@ -60,7 +65,7 @@ class Exchange(Collective):
     skew, seed
         Of the draw: see :func:`draw_routing`.
     precision : str
-        ``"fp8"``, with a scale for each 128 elements, or ``"bf16"``.
+        ``"fp8"``, with a scale for each 128 elements, ``"nvfp4"``, with one for each 16, or ``"bf16"``.
     given : Routing, optional
         The experts of each token, instead of a draw.
     sms : int
@@ -93,13 +98,13 @@ class Exchange(Collective):
             raise InputError(f"{self.title} does not support it", where="protocol", hint="use Simple")
         if self.precision not in _PRECISIONS:
             raise InputError(
-                f"unknown precision {self.precision!r:.80}", where="precision", hint="use fp8 or bf16"
+                f"unknown precision {self.precision!r:.80}", where="precision", hint="use nvfp4, fp8 or bf16"
             )
         if not 1 <= self.hidden <= 2**20:
             raise InputError(f"hidden must be from 1 to {2**20:,}, got {self.hidden}", where="hidden")
-        if self.channels is not None and self.algorithm == "low_latency":
+        if self.channels is not None and self.algorithm != "normal":
             raise InputError(
-                "low-latency kernels have no channels",
+                f"{str(self.algorithm).replace('_', '-')} kernels have no channels",
                 where="channels",
                 hint="leave it out",
             )
@@ -157,7 +162,7 @@ class Exchange(Collective):
         moves = 2 * ranks * self.tokens * min(self.topk, ranks)  # to a rank, and from its receive buffer
         require_bytes(moves * _BYTES_PER_MOVE, where="tokens", hint="use fewer tokens or ranks")
         routing = self.routing(ranks, joined.per_node)
-        channels = self.channels or (1 if self.algorithm == "low_latency" else _CHANNELS)
+        channels = self.channels or (_CHANNELS if self.algorithm == "normal" else 1)
         return Tokens(routing, joined.per_node, channels, self.sms)
 
     def on_gpu(self, sms: int) -> Exchange:
@@ -218,9 +223,11 @@ def token_bytes(hidden: int, precision: str) -> int:
 
     Examples
     --------
-    >>> token_bytes(7168, "fp8"), token_bytes(7168, "bf16")
-    (7392, 14336)
+    >>> token_bytes(7168, "nvfp4"), token_bytes(7168, "fp8"), token_bytes(7168, "bf16")
+    (4032, 7392, 14336)
     """
+    if precision == "nvfp4":
+        return -(-hidden // 2) + -(-hidden // _SCALED_FP4)
     return hidden + 4 * -(-hidden // _SCALED) if precision == "fp8" else 2 * hidden
 
 
@@ -276,7 +283,8 @@ def dispatch(
         Tokens of each rank; not with ``routing``.
     algorithm : str, optional
         ``"normal"`` (default): over the network once to each node, then over NVLink to each GPU that has
-        one of its experts; ``"low_latency"``: straight to each expert.
+        one of its experts; ``"low_latency"``: straight to each expert; ``"one_sided"``: straight to each GPU
+        that has one, over NVLink alone (TensorRT-LLM).
     hidden, topk, experts : int
         Elements of a token, experts of each token, experts of all ranks.
     groups : int, optional
@@ -286,7 +294,7 @@ def dispatch(
     seed : int
         Of the draw.
     precision : str
-        ``"fp8"`` with scales, or ``"bf16"``.
+        ``"fp8"`` or ``"nvfp4"`` with scales, or ``"bf16"``.
     routing : Routing, array or path, optional
         The experts of each token (ranks x tokens x topk), or a file that :func:`read_routing` reads.
     channels : int, optional

@@ -8,6 +8,10 @@ In a node each expert has a flag for each rank. A dispatch counts on the GPU whi
 expert; whoever is responsible for it raises the flag when all have. To other nodes a thread block announces
 what it has posted itself, because a NIC keeps only the order of one queue: a stand-in for the kernel's
 atomics, which follow the data in the queue of each expert.
+
+A thread block sends one token after another: it casts it, its warps take slots by an atomic whose result they
+wait for, store, and count behind a release, before all of them cast the next one. Receivers take their place
+among what has come in the same way.
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ import numpy as np
 
 from astranb.collectives.language import Block, Program, Semaphore
 
-from .tokens import Tokens
+from .tokens import Tokens, fetch_add
 
 __all__ = ["combine_low_latency", "dispatch_low_latency"]
 
@@ -95,25 +99,25 @@ def dispatch_low_latency(p: Program, x: Tokens) -> None:
     message = p.ranks * x.count * each  # where a rank's own messages begin, behind what it gets
     for r, of_rank in enumerate(grid.blocks):
         for number, block in enumerate(of_rank):
+            slot = p.semaphore(r)
             tokens = {
                 token: [(k, rank) for k, rank in enumerate(holders[r, token].tolist()) if rank >= 0]
                 for token in range(number, x.count, len(of_rank))
             }
             for token, of in tokens.items():
-                if of:
-                    block.copy(p.input(r)[(r * x.count + token) * each], p.scratch(r)[message + token])
-            # The NIC has its requests while warps, one for each expert, still store over NVLink.
-            for far in (True, False):
-                for token, of in tokens.items():
-                    mine = [(k, target) for k, target in of if grid.is_far(r, target) is far]
-                    for k, target in mine:
-                        chunk = (r * x.count + token) * each + k
-                        block.post(p.scratch(r)[message + token], p.scratch(target)[chunk])
-                    for k, _ in mine if not far else ():
+                if not of:
+                    continue
+                block.copy(p.input(r)[(r * x.count + token) * each], p.scratch(r)[message + token])
+                fetch_add(block, slot)
+                # The NIC has its requests while warps, one for each expert, still store over NVLink.
+                for k, target in sorted(of, key=lambda one: not grid.is_far(r, one[1])):
+                    chunk = (r * x.count + token) * each + k
+                    block.post(p.scratch(r)[message + token], p.scratch(target)[chunk])
+                for k, target in of:
+                    if not grid.is_far(r, target):
                         block.signal(sent[r][int(chosen[r, token, k])])
-                if far:
-                    targets = {target for of in tokens.values() for _, target in of}
-                    grid.announce_posted(block, {one for one in targets if grid.is_far(r, one)})
+            targets = {target for of in tokens.values() for _, target in of}
+            grid.announce_posted(block, {one for one in targets if grid.is_far(r, one)})
     counts = [np.bincount(of[of >= 0], minlength=grid.experts).tolist() for of in chosen]
     for r, of_rank in enumerate(grid.blocks):
         for block, share in zip(of_rank, grid.shares, strict=True):
@@ -128,9 +132,11 @@ def dispatch_low_latency(p: Program, x: Tokens) -> None:
     grid.sync()
     for r, of_rank in enumerate(grid.blocks):
         for block, share in zip(of_rank, grid.shares, strict=True):
-            for number in share:  # of a local expert and the rank that its tokens are from
+            for at, number in enumerate(share):  # of a local expert and the rank that its tokens are from
                 source, expert = number // grid.local, r * grid.local + number % grid.local
                 grid.wait_for(block, source, expert)
+                if not at:  # warps of its other experts do it at the same time
+                    fetch_add(block, p.semaphore(r))
                 for token, place in np.argwhere(chosen[source] == expert).tolist():
                     chunk = (source * x.count + token) * each + place
                     block.copy(p.scratch(r)[chunk], p.output(r)[chunk])

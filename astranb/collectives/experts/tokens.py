@@ -6,11 +6,17 @@ from functools import cached_property
 
 import numpy as np
 
-from astranb.collectives.language import ChunkLayout
+from astranb.collectives.language import Block, ChunkLayout, Semaphore
 
 from .routing import Routing
 
-__all__ = ["Tokens"]
+__all__ = ["Tokens", "fetch_add"]
+
+
+def fetch_add(block: Block, counter: Semaphore) -> None:
+    """Wait for the result of an atomic on a counter of this block's GPU (``atomicAdd``): there and back."""
+    block.signal(counter, relaxed=True)
+    block.wait(counter)
 
 
 class Tokens:
@@ -24,7 +30,7 @@ class Tokens:
     channels : int
         Consecutive tokens of a rank share a channel.
     sms : int
-        Of a GPU; low-latency kernels take as many as have experts.
+        Of a GPU; low-latency kernels take as many as have experts, one-sided ones all.
     """
 
     def __init__(self, routing: Routing, per_node: int, channels: int, sms: int) -> None:

@@ -655,20 +655,28 @@ class Program(Displayed):
                 where=f"program {self.name!r}",
             )
 
-    def barrier(self, blocks: Sequence[Block], phase: str = "") -> None:
+    def barrier(self, blocks: Sequence[Block], phase: str = "", flags: int = 1) -> None:
         """Wait in each block until all have reached this point; it can be a phase of its own.
 
         Every block signals one semaphore on each rank and waits until that of its own rank has
-        counted all blocks, as the multi-GPU barriers of real kernels do.
+        counted all blocks, as the multi-GPU barriers of real kernels do. With more ``flags`` it raises
+        others on each rank for which nobody waits, one after another, each behind a fence.
         """
         for block in blocks if phase else ():
             block.phase(phase)
         ranks = sorted({block.rank for block in blocks})
         arrived = {rank: self.semaphore(rank) for rank in ranks}
+        others = {rank: self.semaphore(rank) for rank in ranks} if flags > 1 else {}
         for block in blocks:
-            for step in range(len(ranks)):
-                # Each rank starts at its own neighbour, so that not all signal one rank at once.
-                block.signal(arrived[ranks[(ranks.index(block.rank) + 1 + step) % len(ranks)]])
+            # Each rank starts at its own neighbour, so that not all signal one rank at once.
+            at = ranks.index(block.rank) + 1
+            order = ranks[at:] + ranks[:at]
+            for rank in order:
+                block.signal(arrived[rank])
+            for _ in range(flags - 1):
+                block.fence()
+                for rank in order:
+                    block.signal(others[rank], relaxed=True)
             block.wait(arrived[block.rank], len(blocks))
 
     def number_of(self, line: SourceLine | None) -> int:

@@ -17,14 +17,15 @@ from .registry import algorithm
 __all__: list[str] = []
 
 
-def _staged(p: Program, chunks: int) -> list[tuple[Rank, Block]]:
+def _staged(p: Program, chunks: int, flags: int = 1, lines: int = 0) -> list[tuple[Rank, Block]]:
     """Copy every rank's input to its own buffer; then all have met."""
     blocks = [me.block() for me in p.everyone]
     for me, block in zip(p.everyone, blocks, strict=True):
+        block.lines_ahead = lines
         block.phase("copy in")
         for chunk in range(chunks):
             block.copy(me.input[chunk], p.scratch(me)[chunk])
-    p.barrier(blocks, "copied in")
+    p.barrier(blocks, "copied in", flags)
     return list(zip(p.everyone, blocks, strict=True))
 
 
@@ -87,14 +88,25 @@ def all_reduce_staged_get(p: Program) -> None:
     "staged_load_store",
     "two shots through buffers: copy the input in, add one chunk of all and store it to all, copy out",
 )
-def all_reduce_staged_load_store(p: Program) -> None:
-    blocks = _staged(p, p.ranks)
+def all_reduce_staged_load_store(p: Program, flags: int = 1, lines: int = 0) -> None:
+    """Add one chunk of all and store it to all.
+
+    Parameters
+    ----------
+    p : Program
+    flags : int
+        Flags of each rank that a thread block raises at a barrier, each behind a release of the whole system:
+        those of blocks that a smaller grid does not have, too.
+    lines : int
+        Lines that a thread block has under way; 0: as the GPU's preset says.
+    """
+    blocks = _staged(p, p.ranks, flags, lines)
     for me, block in blocks:
         block.phase("reduce and store")
         r = me.number
         sums = [p.scratch(you)[p.ranks + r] for you in (me, *me.others)]
         block.reduce([p.scratch(you)[r] for you in (me, *me.others)], *sums)
-    p.barrier([block for _, block in blocks], "stored")
+    p.barrier([block for _, block in blocks], "stored", flags)
     for me, block in blocks:
         block.phase("copy out")
         for chunk in range(p.ranks):

@@ -213,7 +213,7 @@ class CollectiveRun(_ProgramSpec, _MessagesSpec):
     )
     library: str | None = setting(
         "nccl, nccl-symmetric, nccl-ce, rccl, rccl-dda, rccl-ce, mscclpp, vllm, sglang or trtllm choose what "
-        "runs: see --explain "
+        "runs, of a release as nccl@2.27.3: see --explain "
         "(default: the GPUs' own, where its choice is modelled)"
     )
     protocol: str | None = setting("Simple, LL or LL128 (default: Simple; without --algorithm the library's)")
@@ -233,7 +233,7 @@ class ExchangeRun(_ProgramSpec):
     subject = "collective"
 
     collective: str = field(default="", metadata=_about("dispatch or combine"), kw_only=False)
-    algorithm: str | None = setting("normal or low_latency (default: normal)")
+    algorithm: str | None = setting("normal, low_latency or one_sided (default: normal)")
     tokens: int | None = _count("of each rank")
     hidden: int = _count("elements of a token", 7168)
     topk: int = _count("experts of each token", 8)
@@ -242,7 +242,7 @@ class ExchangeRun(_ProgramSpec):
         "nodes that the experts of a token may be on (default: all)", parameter="groups"
     )
     token_precision: str | None = setting(
-        "fp8 or bf16 (default: fp8 of a dispatch, bf16 of a combine)", parameter="precision"
+        "nvfp4, fp8 or bf16 (default: fp8 of a dispatch, bf16 of a combine)", parameter="precision"
     )
     skew: float = setting("how unevenly popular experts are, the exponent of a Zipf law", 0.0, number)
     seed: int = _count("of the draw of experts", 0, 0)

@@ -12,7 +12,15 @@ from hypothesis import strategies as st
 
 import astranb as anb
 from astranb.cli import main
-from astranb.collectives import Routing, combine, dispatch, draw_routing, read_routing, verify
+from astranb.collectives import (
+    EXCHANGE_KERNELS,
+    Routing,
+    combine,
+    dispatch,
+    draw_routing,
+    read_routing,
+    verify,
+)
 from astranb.core.errors import InputError, WrongResult
 from astranb.net.shape import Shape
 
@@ -48,9 +56,11 @@ def moves(program):
 
 
 @settings(max_examples=40, deadline=None)
-@given(routings(), st.sampled_from(["normal", "low_latency"]), st.sampled_from([dispatch, combine]))
+@given(routings(), st.sampled_from(sorted(EXCHANGE_KERNELS)), st.sampled_from([dispatch, combine]))
 def test_every_token_is_where_its_experts_are_and_comes_back_as_their_sum(drawn, algorithm, make):
     routing, shape = drawn
+    if algorithm == "one_sided":  # NVLink joins all
+        shape = Shape(routing.ranks)
     one = make(algorithm=algorithm, hidden=32, routing=routing, experts=routing.experts)
     program = one.program(routing.ranks, shape)
     assert verify(program, one.name) == []  # at any timing: deadlocks, races, and the result
@@ -96,6 +106,34 @@ def test_low_latency_sends_each_token_for_each_expert(drawn):
     ]
     assert made.count(("scratch", "scratch")) == (routing.chosen >= 0).sum()
     assert made.count(("input", "scratch")) == (routing.chosen >= 0).any(axis=2).sum()  # cast once
+
+
+@settings(max_examples=40, deadline=None)
+@given(routings())
+def test_one_sided_kernels_load_a_token_once_and_read_each_result(drawn):
+    """TensorRT-LLM @01f00213, moeAlltoAllKernels.cu: a store to each rank; a load from each."""
+    routing, _ = drawn
+    copies, (send, back) = (
+        routing.copies() > 0,
+        (
+            make(algorithm="one_sided", hidden=32, routing=routing, experts=routing.experts).program(
+                routing.ranks
+            )
+            for make in (dispatch, combine)
+        ),
+    )
+    assert len(list(moves(send))) == len(list(moves(back))) == copies.any(axis=2).sum()
+    assert sum(len(op.targets) for _, op in moves(send)) == copies.sum()
+    assert sum(len(op.sources) for _, op in moves(back)) == copies.sum()
+
+
+@pytest.mark.parametrize("gpus", [4, 8, 64])
+def test_one_sided_kernels_are_for_all_gpus_of_a_rack(gpus):
+    rack = f"gb200-nvl72:trays={gpus // 4}"
+    sim = anb.Simulation(rack, dispatch(2, "one_sided", hidden=128), record=False)
+    assert sim.run().why == "end"
+    with pytest.raises(InputError, match="16 ranks on 2 nodes: it needs GPUs that NVLink joins"):
+        dispatch(2, "one_sided").program("single-tier:server=dgx-b200")
 
 
 @pytest.mark.parametrize("make", [dispatch, combine])
@@ -267,6 +305,7 @@ def test_a_bad_routing_in_memory_is_refused(chosen):
         ({"precision": "fp4"}, "unknown precision 'fp4'"),
         ({"algorithm": "ring"}, "dispatch has no algorithm 'ring'; known: low_latency, normal"),
         ({"algorithm": "low_latency", "channels": 2}, "low-latency kernels have no channels"),
+        ({"algorithm": "one_sided", "channels": 2}, "one-sided kernels have no channels"),
         ({"channels": 65}, "channels must be at most 64"),
         ({"tokens": 0}, "tokens must be at least 1"),
         ({"tokens": None}, "the number of tokens is needed"),

@@ -11,6 +11,7 @@ import pytest
 import astranb as anb
 from astranb.core.errors import InputError
 from astranb.explore import CollectiveLog, LogRow, expected, library_run
+from astranb.explore.calibration.expectation import period_us
 from astranb.hardware import measured_collectives
 from astranb.infragraph import resolve
 
@@ -118,3 +119,13 @@ def test_the_command_takes_the_collective_of_the_log(
     assert main(["gpu", "expected", "--infra", "dgx-h100"]) == 2
     assert "give --collective, as all_reduce" in capsys.readouterr().err
     assert anb.explore.read_log(file).rows[0].time_us == 20.5
+
+
+@pytest.mark.parametrize("collective,first", [("broadcast", 0), ("reduce", 1)])
+def test_calls_down_a_chain_follow_as_fast_as_the_rank_that_waits_for_none(collective, first):
+    """The root of a broadcast, the first of the chain that ends at the root of a reduction."""
+    sim = library_run("dgx-h100", collective, "256 KiB")
+    sim.run()
+    ends = [rank["end_ps"] / 1e6 for rank in sim.result.per_rank()]
+    assert period_us(sim, collective) == ends[first] < 0.9 * sim.now_us
+    assert period_us(sim, "all_reduce") == sim.now_us
