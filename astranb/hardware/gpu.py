@@ -23,8 +23,9 @@ from .reader import (
 
 __all__ = ["PRECISIONS", "Gpu", "Preset"]
 
-PRECISIONS: Final = ("bf16", "fp16", "fp8")
-"""Numbers that matrices may have; fp8 has as many bits as its name says."""
+PRECISIONS: Final = ("bf16", "fp16", "fp8", "fp4")
+"""Numbers that matrices may have; fp8 and fp4 have as many bits as their names say, fp4 and the scales of its
+blocks (NVFP4)."""
 
 _MOST_PS: Final = 10**12
 _MOST_COUNT: Final = 10**6

@@ -39,9 +39,9 @@ class Product:
     weights : bool
         Whether the k by n matrix is parameters; their gradients are added to a sum in float32.
     plain : bool
-        Whether the matrices are never in fp8 (router, head, unfused attention).
+        Whether the matrices are never in fp8 or fp4 (router, head, unfused attention).
     cast : bool
-        Whether the first matrix is cast to fp8 before, where the precision is fp8.
+        Whether the first matrix is cast before, where the precision is fp8 or fp4.
     bias : bool
         Whether a vector is added to each row of the output: while it is written, without a kernel of its own;
         the vector's gradient is a sum over the output's, in a pass that reads it.
@@ -306,7 +306,7 @@ def expert_kernels(
 def _backward(one: Product) -> tuple[Product | Stream, ...]:
     """Return the products of a backward pass, and the addition to the sum of gradients."""
     inward = replace(one, n=one.k, k=one.n, bias=False)
-    other = replace(one, m=one.n, n=one.k, k=one.m, bias=False, sums=one.weights)
+    other = replace(one, m=one.n, n=one.k, k=one.m, bias=False, sums=one.weights, cast=False)
     if not one.weights:
         return inward, other
     added = Stream(_GRADIENT_BYTES * one.n * one.k * one.copies, launches=0, sort="matrices")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from math import ceil
 from typing import Final
 
 from astranb.chakra.scaling import Parallelism, take_divisor
 from astranb.core.errors import InputError, near
-from astranb.workload.kernels import PRECISIONS, WEIGHTS
+from astranb.workload.kernels import NUMBER_BYTES, PRECISIONS, WEIGHTS
 
 __all__ = ["ATTENTION", "LIBRARIES", "MODES", "OFFLOADS", "OVERLAPS", "RECOMPUTE", "UPDATES", "Job"]
 
@@ -53,7 +54,7 @@ class Job:
         ``flash``: in one kernel (FlashAttention); ``flash1``: by its first version, in Triton; ``unfused``:
         with its scores in memory.
     precision : str
-        Of products with parameters: ``bf16``, ``fp16`` or ``fp8``.
+        Of products with parameters: ``bf16``, ``fp16``, ``fp8`` or ``fp4`` (NVFP4).
     overlap : tuple of str
         Collectives that overlap with computations which do not need them: ``tensor`` (the product that
         makes or needs their data, a part at a time), ``gradients`` (backward passes), ``parameters`` (the
@@ -242,11 +243,17 @@ class Job:
     def weight_bytes(self) -> int:
         """Bytes of a parameter of a layer in memory: in fp8 by rows and columns, or for inference once.
 
-        Those in four bits are others (:meth:`layer_bytes`).
+        Training in fp4 keeps them in two bytes, and makes those of products of them in each step. Those that
+        inference stores in four bits are others (:meth:`layer_bytes`).
         """
         if self.precision == "fp8":
             return 2 if self.mode == "training" else 1
         return self.bytes_each
+
+    @property
+    def fed_bytes(self) -> Fraction:
+        """Bytes of a number that products read, as they are kept for the backward pass."""
+        return Fraction(self.bytes_each) if self.precision in ("bf16", "fp16") else NUMBER_BYTES[self.precision]
 
     def layer_bytes(self, shared: int, experts: int) -> int:
         """Return the bytes of so many parameters of layers in four bits, of experts and others."""
