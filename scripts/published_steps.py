@@ -80,7 +80,7 @@ MODELS: Final = TRANSFORMERS | {one.name: one for one in _OTHERS}
 _PLAN: Final = (
     "gpu", "precision", "model", "tensor", "pipeline", "context", "expert", "interleave", "data_sharding",
     "microbatch", "sequence", "recompute", "attention", "overlap", "library", "gradient_bytes", "launch",
-    "dispatch_node",
+    "dispatch_node", "lora", "schedule",
 )  # fmt: skip
 
 
@@ -109,6 +109,10 @@ class Row:
             return use
         if self.number("expert") > 1:
             return f"{use}, experts"
+        if self.number("lora"):
+            return f"{use}, LoRA"
+        if self.fields["precision"] == "fp4":
+            return f"{use}, fp4"
         if "tprimat" in self.fields["source"]:
             return f"{use}, run by others"
         pytorch = self.fields["library"] == "pytorch"
@@ -151,7 +155,7 @@ class Row:
         degrees = Parallelism(
             data, tensor, pipeline, context, one("expert"),
             zero=one("data_sharding") if data * context > 1 else 0, sequence=tensor > 1 and overlap != "none",
-            interleave=one("interleave"),
+            interleave=one("interleave"), schedule=self.fields["schedule"],
         )  # fmt: skip
         flags = tuple(one for one in overlap.split("+") if one not in ("none", "sequence"))
         if not degrees.sequence:
@@ -161,7 +165,7 @@ class Row:
             degrees, one("sequence"), one("batch"), micro, recompute=self.fields["recompute"],
             attention=self.fields["attention"], precision=self.fields["precision"], overlap=flags,
             dropout=self.fields["attention"] == "unfused", library=self.fields["library"],
-            gradient_bytes=one("gradient_bytes"), dispatch_node=one("dispatch_node"),
+            gradient_bytes=one("gradient_bytes"), dispatch_node=one("dispatch_node"), lora=one("lora"),
         )  # fmt: skip
 
     @property
@@ -218,7 +222,7 @@ class Row:
             self.model, job.parallelism, batch=job.batch, microbatches=job.microbatches,
             sequence=job.sequence, recompute=job.recompute, attention=job.attention,
             precision=job.precision, overlap=job.overlap, dropout=job.dropout, library=job.library,
-            gradient_bytes=job.gradient_bytes, dispatch_node=job.dispatch_node, gpu=self.times,
+            gradient_bytes=job.gradient_bytes, dispatch_node=job.dispatch_node, lora=job.lora, gpu=self.times,
         )  # fmt: skip
 
 

@@ -51,6 +51,8 @@ class Product:
         Whether its output is the gradient of parameters, and none of its inputs is parameters.
     experts : bool
         Whether the parameters are those of experts.
+    frozen : bool
+        Whether the parameters are not trained, so that the backward pass has no gradient of them.
 
     Examples
     --------
@@ -69,6 +71,7 @@ class Product:
     launches: int = 1
     sums: bool = False
     experts: bool = False
+    frozen: bool = False
 
     @property
     def sort(self) -> str:
@@ -81,7 +84,7 @@ class Product:
         return 2 * self.m * self.n * self.k * self.copies
 
     def backward(self) -> tuple[Kernel, ...]:
-        """Two products of the backward pass: the gradients of the input and of the other matrix."""
+        """Two products of the backward pass: the gradients of the input and of the other matrix, if any."""
         return _backward(self)
 
 
@@ -262,6 +265,7 @@ def expert_kernels(
     gated: bool = True,
     number_bytes: int = 2,
     cast: bool = False,
+    frozen: bool = False,
 ) -> tuple[Kernel, ...]:
     """Return the kernels of the experts of a rank.
 
@@ -284,6 +288,8 @@ def expert_kernels(
         Whether inputs are cast to fp8 by kernels of their own, as in training, where a transposed copy is
         kept; otherwise the permutation and the activation write fp8. In training each expert has kernels of
         its own, one after another on the host (``GroupedLinear`` of Transformer Engine).
+    frozen : bool
+        Whether their parameters are not trained.
 
     Examples
     --------
@@ -295,17 +301,22 @@ def expert_kernels(
     moved, launches = Stream(2 * tokens * hidden * number_bytes), used if cast else 1
     return (
         moved,
-        Product(each, matrices * width, hidden, used, cast=cast, launches=launches, experts=True),
+        Product(each, matrices * width, hidden, used, cast=cast, launches=launches, experts=True, frozen=frozen),
         Stream((matrices + 1) * tokens * width * number_bytes),
-        Product(each, hidden, width, used, cast=cast, launches=launches, experts=True),
+        Product(each, hidden, width, used, cast=cast, launches=launches, experts=True, frozen=frozen),
         moved,
     )
 
 
 @lru_cache(1 << 12)
 def _backward(one: Product) -> tuple[Product | Stream, ...]:
-    """Return the products of a backward pass, and the addition to the sum of gradients."""
+    """Return the products of a backward pass, and the addition to the sum of gradients.
+
+    The gradient of the output is cast once, with its transpose, for both products.
+    """
     inward = replace(one, n=one.k, k=one.n, bias=False)
+    if one.frozen:
+        return (inward,)
     other = replace(one, m=one.n, n=one.k, k=one.m, bias=False, sums=one.weights, cast=False)
     if not one.weights:
         return inward, other

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+from math import ceil
+
 from .costs import Costs
 from .job import Job
 from .transformer import Transformer
@@ -46,9 +49,14 @@ class LayerActivations:
         m, job, costs = self.model, self.job, self.costs
         tokens, each = costs.tokens, job.bytes_each
         fed = job.fed_bytes
-        between = m.hidden * (2 * each + 2 * fed + (2 if job.dropout else 0)) // self._divided
+        if job.lora:
+            # No gradients of frozen matrices, and so no inputs of them, but those of the adapters.
+            adapted, fed = Fraction(each), Fraction(0)
+        else:
+            adapted = fed
+        between = m.hidden * (2 * each + adapted + fed + (2 if job.dropout else 0)) // self._divided
         # Attention's output is kept for attention, and as the input of the projection.
-        second = costs.heads * m.value_size * (fed if fed < each else 0)
+        second = costs.heads * m.value_size * (adapted if adapted < each else 0)
         heads = costs.heads * (m.key_size + m.value_size) * each
         if m.is_latent:
             latent = (m.q_rank + m.kv_rank) * each

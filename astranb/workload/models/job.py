@@ -17,6 +17,7 @@ _MOST_NODES: Final = 4_000_000
 _LIMITS: Final = {
     "sequence": 1 << 24, "batch": 1 << 24, "microbatches": 1 << 16, "tokens": 1 << 12, "bytes_each": 8,
     "optimizer_bytes": 64, "gradient_bytes": 8, "cache_bytes": 2, "dispatch_node": 1 << 20,
+    "lora": 1 << 12,
 }  # fmt: skip
 MODES: Final = ("training", "prefill", "decode")
 RECOMPUTE: Final = ("none", "selective", "ops", "full")
@@ -101,6 +102,10 @@ class Job:
     weights : str
         One of :data:`astranb.workload.kernels.WEIGHTS`, in which inference stores the parameters of layers:
         ``mxfp4`` those of experts, ``nvfp4`` all. ``none``, or empty: as ``precision``.
+    lora : int
+        Rank of the adapters that are trained instead of the model (LoRA; Hu et al. 2021, arXiv 2106.09685), of
+        the matrices of attention: of queries, keys and values together, and of the output. Dropout comes before
+        them. 0: the model is trained.
     cache_bytes : int
         Bytes of a number in the cache of keys and values: 2 for bfloat16, 1 for fp8.
 
@@ -139,6 +144,7 @@ class Job:
     update: str = "host"
     uneven: bool = False
     weights: str = ""
+    lora: int = 0
 
     def __post_init__(self) -> None:
         """Check what does not depend on the model."""
@@ -168,7 +174,7 @@ class Job:
             raise InputError(what, where="expert_capacity", hint=hint)
         for name, most in _LIMITS.items():
             value = getattr(self, name)
-            least = 0 if name == "dispatch_node" else 1
+            least = 0 if name in ("dispatch_node", "lora") else 1
             if not least <= value <= most:
                 raise InputError(f"{value} is out of range", where=name, hint=f"take {least} to {most}")
         if self.batch % (degrees.data * self.microbatches):
@@ -206,6 +212,7 @@ class Job:
                 ("zero", degrees.zero),
                 ("recompute", self.recompute != "none"),
                 ("dropout", self.dropout),
+                ("lora", self.lora > 0),
                 ("offload", self.offload not in ("none", "parameters")),
             )
             for name, used in options:
@@ -243,11 +250,11 @@ class Job:
     def weight_bytes(self) -> int:
         """Bytes of a parameter of a layer in memory: in fp8 by rows and columns, or for inference once.
 
-        Training in fp4 keeps them in two bytes, and makes those of products of them in each step. Those that
+        Frozen ones in fp8 have a byte. Training in fp4 keeps them in two bytes, and makes those of products of them in each step. Those that
         inference stores in four bits are others (:meth:`layer_bytes`).
         """
         if self.precision == "fp8":
-            return 2 if self.mode == "training" else 1
+            return 2 if self.mode == "training" and not self.lora else 1
         return self.bytes_each
 
     @property
