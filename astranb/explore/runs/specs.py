@@ -299,8 +299,8 @@ class StepSpec:
         "",
         parameter="library",
     )
-    attention: str = setting("flash (one kernel), flash1 (its first version) or unfused", "flash")
-    precision: str = setting("of products with parameters: bf16, fp16 or fp8", "bf16")
+    attention: str = setting("flash (one kernel), flash1 (its first version), fp8 or unfused", "flash")
+    precision: str = setting("of products with parameters: bf16, fp16, fp8 or fp4", "bf16")
     power: str | None = setting("limit of a GPU's power, as 500W (default: none)")
     weights: str = setting(
         "of inference in four bits: mxfp4 (of experts) or nvfp4 (of all layers), or none: as --precision "

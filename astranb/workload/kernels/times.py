@@ -560,7 +560,9 @@ class KernelTimes:
         """Return the time of the operations of attention, of more tokens than one."""
         gpu = self.gpu
         part = gpu.attention_back if one.is_backward else gpu.attention
-        if one.version and gpu.attention_2:
+        if one.version == _EIGHT_BITS:
+            part *= gpu.attention_8
+        elif one.version and gpu.attention_2:
             part = gpu.attention_2
         if one.version == 1:
             part /= _SINCE_TRITON
@@ -573,6 +575,7 @@ class KernelTimes:
         return whole * 1e9 / (gpu.peaks["bf16"] * part * self.sustained * self.power)
 
 
+_EIGHT_BITS: Final = 8
 _SINCE_TRITON: Final = 1.8
 """Speed-up of FlashAttention-2 over the first version in Triton: the middle of 1.3 to 2.5 (Dao
 2023, arXiv 2307.08691, section 4.1)."""

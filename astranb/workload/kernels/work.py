@@ -108,7 +108,8 @@ class Attention:
         Numbers of two bytes that a head keeps of a token; 0: those of a key and a value. (Latent vectors
         are both; in fp8 there are half as many.)
     version : int
-        Of FlashAttention: 2 (one for all GPUs), 1 (in Triton, from before 2); 0: the best for this GPU.
+        Of FlashAttention: 2 (one for all GPUs), 1 (in Triton, from before 2); 0: the best for this GPU; 8: the
+        same in fp8.
 
     Examples
     --------

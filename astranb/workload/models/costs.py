@@ -234,8 +234,7 @@ class Costs:
         """The kernels of attention."""
         m, sequences = self.model, self.job.micro
         each, version = self.tokens // sequences, 2 if self.job.framework == "pytorch" else 0
-        if self.job.attention == "flash1":
-            version = 1
+        version = {"flash1": 1, "fp8": 8}.get(self.job.attention, version)
         halves = 2 // self.job.cache_bytes if self.job.mode != "training" else 1
         if (self.job.attention != "unfused" and not self.job.elementwise) or each == 1:
             if not m.is_latent:

@@ -21,7 +21,7 @@ _LIMITS: Final = {
 }  # fmt: skip
 MODES: Final = ("training", "prefill", "decode")
 RECOMPUTE: Final = ("none", "selective", "ops", "full")
-ATTENTION: Final = ("flash", "flash1", "unfused")
+ATTENTION: Final = ("flash", "flash1", "fp8", "unfused")
 LIBRARIES: Final = ("megatron", "pytorch")
 OVERLAPS: Final = ("tensor", "gradients", "parameters")
 OFFLOADS: Final = ("optimizer", "parameters", "activations")
@@ -52,7 +52,8 @@ class Job:
         torchtitan's selective checkpointing of operations), ``full`` (the forward pass of their layer); True
         is ``full``.
     attention : str
-        ``flash``: in one kernel (FlashAttention); ``flash1``: by its first version, in Triton; ``unfused``:
+        ``flash``: in one kernel (FlashAttention); ``flash1``: by its first version, in Triton; ``fp8``:
+        in one kernel and in fp8; ``unfused``:
         with its scores in memory.
     precision : str
         Of products with parameters: ``bf16``, ``fp16``, ``fp8`` or ``fp4`` (NVFP4).
