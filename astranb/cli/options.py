@@ -105,8 +105,8 @@ MODEL_GROUPS: Final = (
     ),
     Group(
         "more of the plan",
-        "--interleave N, --schedule NAME, --overlap LIST, --offload LIST, --update WHO, --gradient-bytes N, --lora N, "
-        "--uneven, --dropout, --output-tokens N, --cache-precision P",
+        "--interleave N, --schedule NAME, --overlap LIST, --offload LIST, --update WHO, --gradient-bytes N, "
+        "--lora N, --uneven, --dropout, --output-tokens N, --cache-precision P",
         "plan",
     ),
     Group(

@@ -76,9 +76,9 @@ WEIGHTS: Final[dict[str, tuple[Fraction, bool]]] = {
 """Bytes of a parameter that is stored in four bits, and whether those of experts alone are: MXFP4 has a scale
 of a byte for 32 numbers (OCP Microscaling Formats 1.0; gpt-oss has its experts in it), NVFP4 one for 16."""
 _CAST_BYTES: Final = {"fp8": Fraction(6), "fp4": Fraction(41, 8)}
-"""To cast a number: two bytes read for the largest of all, from which scales are made, and read again, the number
-written, and once more for the transposed copy (Transformer Engine's current scaling; NVFP4 likewise, NVIDIA
-2025, arXiv 2509.25149). Delayed scaling and MXFP8 read once."""
+"""To cast a number: two bytes read for the largest of all, from which scales are made, and read again, the
+number written, and once more for the transposed copy (Transformer Engine's current scaling; NVFP4
+likewise, NVIDIA 2025, arXiv 2509.25149). Delayed scaling and MXFP8 read once."""
 
 
 def read_efficiency(text: str | float | None) -> float | None:

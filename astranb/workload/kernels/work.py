@@ -108,8 +108,8 @@ class Attention:
         Numbers of two bytes that a head keeps of a token; 0: those of a key and a value. (Latent vectors
         are both; in fp8 there are half as many.)
     version : int
-        Of FlashAttention: 2 (one for all GPUs), 1 (in Triton, from before 2); 0: the best for this GPU; 8: the
-        same in fp8.
+        Of FlashAttention: 2 (one for all GPUs), 1 (in Triton, from before 2); 0: the best for this GPU;
+        8: the same in fp8.
 
     Examples
     --------
@@ -302,7 +302,9 @@ def expert_kernels(
     moved, launches = Stream(2 * tokens * hidden * number_bytes), used if cast else 1
     return (
         moved,
-        Product(each, matrices * width, hidden, used, cast=cast, launches=launches, experts=True, frozen=frozen),
+        Product(
+            each, matrices * width, hidden, used, cast=cast, launches=launches, experts=True, frozen=frozen
+        ),
         Stream((matrices + 1) * tokens * width * number_bytes),
         Product(each, hidden, width, used, cast=cast, launches=launches, experts=True, frozen=frozen),
         moved,

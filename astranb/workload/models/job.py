@@ -104,9 +104,9 @@ class Job:
         One of :data:`astranb.workload.kernels.WEIGHTS`, in which inference stores the parameters of layers:
         ``mxfp4`` those of experts, ``nvfp4`` all. ``none``, or empty: as ``precision``.
     lora : int
-        Rank of the adapters that are trained instead of the model (LoRA; Hu et al. 2021, arXiv 2106.09685), of
-        the matrices of attention: of queries, keys and values together, and of the output. Dropout comes before
-        them. 0: the model is trained.
+        Rank of the adapters that are trained instead of the model (LoRA; Hu et al. 2021, arXiv 2106.09685),
+        of the matrices of attention: of queries, keys and values together, and of the output. Dropout comes
+        before them. 0: the model is trained.
     cache_bytes : int
         Bytes of a number in the cache of keys and values: 2 for bfloat16, 1 for fp8.
 
@@ -231,16 +231,17 @@ class Job:
 
     @property
     def framework(self) -> str:
-        """The library whose kernels are used: PyTorch's for its FSDP, ZeRO 3 without tensor parallelism.
+        """The library whose kernels are used: PyTorch's for its FSDP, ZeRO 3.
+
+        torchtitan's runs on H100 and H200 take what PyTorch's kernels do, compiled though they are, with
+        tensor parallelism too (docs/steps.md).
 
         Examples
         --------
         >>> Job(Parallelism(data=8, zero=3), 2048, 8).framework
         'pytorch'
         """
-        degrees = self.parallelism
-        sharded = degrees.zero == 3 and degrees.tensor == 1
-        return self.library or ("pytorch" if sharded else "megatron")
+        return self.library or ("pytorch" if self.parallelism.zero == 3 else "megatron")
 
     @property
     def micro(self) -> int:
@@ -251,8 +252,8 @@ class Job:
     def weight_bytes(self) -> int:
         """Bytes of a parameter of a layer in memory: in fp8 by rows and columns, or for inference once.
 
-        Frozen ones in fp8 have a byte. Training in fp4 keeps them in two bytes, and makes those of products of them in each step. Those that
-        inference stores in four bits are others (:meth:`layer_bytes`).
+        Frozen ones in fp8 have a byte. Training in fp4 keeps them in two bytes, and makes those that products
+        read of them in each step. Those that inference stores in four bits are others (:meth:`layer_bytes`).
         """
         if self.precision == "fp8":
             return 2 if self.mode == "training" and not self.lora else 1
@@ -261,7 +262,9 @@ class Job:
     @property
     def fed_bytes(self) -> Fraction:
         """Bytes of a number that products read, as they are kept for the backward pass."""
-        return Fraction(self.bytes_each) if self.precision in ("bf16", "fp16") else NUMBER_BYTES[self.precision]
+        return (
+            Fraction(self.bytes_each) if self.precision in ("bf16", "fp16") else NUMBER_BYTES[self.precision]
+        )
 
     def layer_bytes(self, shared: int, experts: int) -> int:
         """Return the bytes of so many parameters of layers in four bits, of experts and others."""

@@ -45,7 +45,9 @@ class Cost(NamedTuple):
         """Multiply the cost."""
         useful = None if self.useful is None else self.useful * count
         frozen = self.frozen * count
-        return Cost(self.flops * count, self.touched * count, self.vector, useful, self.kernels * count, frozen)
+        return Cost(
+            self.flops * count, self.touched * count, self.vector, useful, self.kernels * count, frozen
+        )
 
     def backward(self) -> Cost:
         """Return the cost of the backward pass: twice the operations and bytes, and kernels of its own."""

@@ -251,7 +251,7 @@ class ModelStep:
         """Choice of the plan that no option named, as a sentence; empty: none."""
         if self.plan is None or self.plan[1].library or self.plan[1].framework != "pytorch":
             return ""
-        return "ZeRO 3 without tensor parallelism is PyTorch's FSDP, whose kernels are not fused"
+        return "ZeRO 3 is PyTorch's FSDP, whose kernels are not fused"
 
     @cached_property
     def moved_bytes(self) -> int:
