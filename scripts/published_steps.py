@@ -113,6 +113,8 @@ class Row:
             return f"{use}, LoRA"
         if self.fields["precision"] == "fp4":
             return f"{use}, fp4"
+        if "results_v5.1" in self.fields["source"]:
+            return f"{use}, MLPerf 5.1"
         if "tprimat" in self.fields["source"]:
             return f"{use}, run by others"
         pytorch = self.fields["library"] == "pytorch"
@@ -310,6 +312,9 @@ KINDS: Final = {
     "visible, NeMo and Megatron-Bridge": "not used, but visible: NeMo, Megatron-Bridge",
     "visible, PyTorch FSDP": "not used, but visible: FSDP in PyTorch, not compiled",
     "visible, experts": "not used, but visible: mixture of experts",
+    "visible, MLPerf 5.1": "not used, but visible: MLPerf Training 5.1, fp8",
+    "visible, fp4": "not used, but visible: NVFP4",
+    "visible, LoRA": "not used, but visible: LoRA",
     "blind, NeMo and Megatron-Bridge": "blind: NeMo, Megatron-Bridge",
     "blind, PyTorch FSDP": "blind: FSDP in PyTorch, not compiled",
     "blind, run by others": "blind: Megatron-LM and NeMo, run by others",
@@ -334,6 +339,9 @@ _TOGETHER: Final = {
     ),
     "all not used, dense": (
         "visible, NeMo and Megatron-Bridge",
+        "visible, MLPerf 5.1",
+        "visible, fp4",
+        "visible, LoRA",
         "visible, PyTorch FSDP",
         "blind, NeMo and Megatron-Bridge",
         "blind, PyTorch FSDP",
