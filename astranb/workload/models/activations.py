@@ -96,5 +96,5 @@ class LayerActivations:
         if not m.is_latent:
             found += cached_width(m, job.parallelism.tensor, self.part) // 2 * each
         if not experts:
-            found += ((each if m.gated else 0) + fed) * costs.share_of(m.ffn)
-        return ceil(costs.tokens * found)
+            found += ceil(((each if m.gated else 0) + fed) * costs.share_of(m.ffn))
+        return costs.tokens * found

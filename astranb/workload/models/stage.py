@@ -113,7 +113,10 @@ class Stage(PassWriter):
     def weights_unit(self, key: int, micro: int, after: tuple[int, ...]) -> None:
         """Add the gradients of its parameters."""
         name = {EMBEDDING: "embedding", HEAD: "head"}.get(key, f"L{key}")
-        first, *others = self._owns.pop((key, micro))
+        own = self._owns.pop((key, micro))
+        if not own:
+            return  # nothing of it is trained
+        first, *others = own
         for one in others:
             first = first.plus(one)
         self.program.compute(f"{name} weights {micro}", first, after)

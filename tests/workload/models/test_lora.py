@@ -74,6 +74,21 @@ def test_a_step_sums_the_gradients_of_adapters_alone(capsys):
     assert main(asked) == 2
 
 
+@pytest.mark.parametrize("schedule", ["1f1b", "zbh1", "zbv"])
+def test_a_schedule_that_divides_backward_passes_has_the_adapters_gradients_apart(schedule):
+    degrees = Parallelism(data=2, pipeline=2, schedule=schedule)
+    model = tiny(hidden=64, heads=8, kv_heads=2, ffn=256, vocab=1000, layers=4)
+    step = workload(model, degrees, batch=8, microbatches=4, lora=4, gpu="h100-sxm")
+    for program in step.stages:
+        sums = [
+            one.frozen
+            for name, kernels in zip(program.names, program.kernels, strict=True)
+            for one in kernels
+            if isinstance(one, Product) and one.sums and ("weights" in name or schedule == "1f1b")
+        ]
+        assert sums == [False] * 16 * len({name.split()[0] for name in program.names if name[:1] == "L"})
+
+
 def test_inference_has_no_adapters():
     with pytest.raises(InputError, match="lora does not apply to prefill"):
         Job(Parallelism(), 128, 1, mode="prefill", lora=8)
