@@ -249,15 +249,18 @@ class Job:
         return self.batch // (self.parallelism.data * self.microbatches)
 
     @property
-    def weight_bytes(self) -> int:
+    def weight_bytes(self) -> Fraction:
         """Bytes of a parameter of a layer in memory: in fp8 by rows and columns, or for inference once.
 
-        Frozen ones in fp8 have a byte. Training in fp4 keeps them in two bytes, and makes those that products
-        read of them in each step. Those that inference stores in four bits are others (:meth:`layer_bytes`).
+        Frozen ones have a byte in fp8, and are by rows and columns in fp4. Training in fp4 keeps them in two
+        bytes, and makes those that products read of them in each step. Those that inference stores in four
+        bits are others (:meth:`layer_bytes`).
         """
         if self.precision == "fp8":
-            return 2 if self.mode == "training" and not self.lora else 1
-        return self.bytes_each
+            return Fraction(2 if self.mode == "training" and not self.lora else 1)
+        if self.precision == "fp4" and self.lora:
+            return 2 * NUMBER_BYTES["fp4"]
+        return Fraction(self.bytes_each)
 
     @property
     def fed_bytes(self) -> Fraction:
@@ -269,7 +272,7 @@ class Job:
     def layer_bytes(self, shared: int, experts: int) -> int:
         """Return the bytes of so many parameters of layers in four bits, of experts and others."""
         size, experts_alone = WEIGHTS[self.weights]
-        return ceil(size * experts) + (self.weight_bytes * shared if experts_alone else ceil(size * shared))
+        return ceil(size * experts) + ceil((self.weight_bytes if experts_alone else size) * shared)
 
     def offloads(self, what: str) -> bool:
         """Return whether a memory outside the GPU holds one of :data:`OFFLOADS`."""

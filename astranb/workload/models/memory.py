@@ -31,6 +31,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from itertools import accumulate
+from math import ceil
 from typing import Any, Final, NamedTuple
 
 from astranb.core.text_table import aligned
@@ -274,7 +275,7 @@ class StageMemory:
         ends += job.bytes_each * self._share(self._trained, 3) if job.lora else 0
         if job.weights in WEIGHTS:
             return job.layer_bytes(self._layers.shared, self._layers.experts) + ends
-        return job.weight_bytes * self._share(self._layers, 3) + ends
+        return ceil(job.weight_bytes * self._share(self._layers, 3)) + ends
 
     @property
     def gradients(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from math import ceil
 from typing import Final
 
 from astranb.chakra import NodeType
@@ -306,7 +307,7 @@ class PassWriter(ABC):
     def _share_bytes(self, key: int) -> int:
         """Return the bytes of a unit's parameters that a rank keeps."""
         each = self.job.weight_bytes if key >= 0 else self.job.bytes_each
-        return each * self._share(self._held[key], zero=3)
+        return ceil(each * self._share(self._held[key], zero=3))
 
     def _store(self, key: int, micro: int) -> None:
         """Add the store of what a layer's backward pass needs, if it is offloaded."""
