@@ -80,7 +80,7 @@ MODELS: Final = TRANSFORMERS | {one.name: one for one in _OTHERS}
 _PLAN: Final = (
     "gpu", "precision", "model", "tensor", "pipeline", "context", "expert", "interleave", "data_sharding",
     "microbatch", "sequence", "recompute", "attention", "overlap", "library", "gradient_bytes", "launch",
-    "dispatch_node",
+    "dispatch_node", "lora", "schedule",
 )  # fmt: skip
 
 
@@ -109,6 +109,12 @@ class Row:
             return use
         if self.number("expert") > 1:
             return f"{use}, experts"
+        if self.number("lora"):
+            return f"{use}, LoRA"
+        if self.fields["precision"] == "fp4":
+            return f"{use}, fp4"
+        if "results_v5.1" in self.fields["source"]:
+            return f"{use}, MLPerf 5.1"
         if "tprimat" in self.fields["source"]:
             return f"{use}, run by others"
         pytorch = self.fields["library"] == "pytorch"
@@ -151,7 +157,7 @@ class Row:
         degrees = Parallelism(
             data, tensor, pipeline, context, one("expert"),
             zero=one("data_sharding") if data * context > 1 else 0, sequence=tensor > 1 and overlap != "none",
-            interleave=one("interleave"),
+            interleave=one("interleave"), schedule=self.fields["schedule"],
         )  # fmt: skip
         flags = tuple(one for one in overlap.split("+") if one not in ("none", "sequence"))
         if not degrees.sequence:
@@ -161,7 +167,7 @@ class Row:
             degrees, one("sequence"), one("batch"), micro, recompute=self.fields["recompute"],
             attention=self.fields["attention"], precision=self.fields["precision"], overlap=flags,
             dropout=self.fields["attention"] == "unfused", library=self.fields["library"],
-            gradient_bytes=one("gradient_bytes"), dispatch_node=one("dispatch_node"),
+            gradient_bytes=one("gradient_bytes"), dispatch_node=one("dispatch_node"), lora=one("lora"),
         )  # fmt: skip
 
     @property
@@ -218,7 +224,7 @@ class Row:
             self.model, job.parallelism, batch=job.batch, microbatches=job.microbatches,
             sequence=job.sequence, recompute=job.recompute, attention=job.attention,
             precision=job.precision, overlap=job.overlap, dropout=job.dropout, library=job.library,
-            gradient_bytes=job.gradient_bytes, dispatch_node=job.dispatch_node, gpu=self.times,
+            gradient_bytes=job.gradient_bytes, dispatch_node=job.dispatch_node, lora=job.lora, gpu=self.times,
         )  # fmt: skip
 
 
@@ -306,6 +312,9 @@ KINDS: Final = {
     "visible, NeMo and Megatron-Bridge": "not used, but visible: NeMo, Megatron-Bridge",
     "visible, PyTorch FSDP": "not used, but visible: FSDP in PyTorch, not compiled",
     "visible, experts": "not used, but visible: mixture of experts",
+    "visible, MLPerf 5.1": "not used, but visible: MLPerf Training 5.1, fp8",
+    "visible, fp4": "not used, but visible: NVFP4",
+    "visible, LoRA": "not used, but visible: LoRA",
     "blind, NeMo and Megatron-Bridge": "blind: NeMo, Megatron-Bridge",
     "blind, PyTorch FSDP": "blind: FSDP in PyTorch, not compiled",
     "blind, run by others": "blind: Megatron-LM and NeMo, run by others",
@@ -330,6 +339,9 @@ _TOGETHER: Final = {
     ),
     "all not used, dense": (
         "visible, NeMo and Megatron-Bridge",
+        "visible, MLPerf 5.1",
+        "visible, fp4",
+        "visible, LoRA",
         "visible, PyTorch FSDP",
         "blind, NeMo and Megatron-Bridge",
         "blind, PyTorch FSDP",

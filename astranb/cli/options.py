@@ -106,7 +106,7 @@ MODEL_GROUPS: Final = (
     Group(
         "more of the plan",
         "--interleave N, --schedule NAME, --overlap LIST, --offload LIST, --update WHO, --gradient-bytes N, "
-        "--uneven, --dropout, --output-tokens N, --cache-precision P",
+        "--lora N, --uneven, --dropout, --output-tokens N, --cache-precision P",
         "plan",
     ),
     Group(

@@ -23,8 +23,9 @@ from .reader import (
 
 __all__ = ["PRECISIONS", "Gpu", "Preset"]
 
-PRECISIONS: Final = ("bf16", "fp16", "fp8")
-"""Numbers that matrices may have; fp8 has as many bits as its name says."""
+PRECISIONS: Final = ("bf16", "fp16", "fp8", "fp4")
+"""Numbers that matrices may have; fp8 and fp4 have as many bits as their names say, fp4 and the scales of its
+blocks (NVFP4)."""
 
 _MOST_PS: Final = 10**12
 _MOST_COUNT: Final = 10**6
@@ -52,6 +53,8 @@ class Gpu:
     attention_2 : float
         Part that FlashAttention-2 achieves where its kernels, made for A100, miss what the GPU can do; 0: as
         the other kernels.
+    attention_8 : float
+        Speed-up of attention in fp8 over that in bfloat16; 1: none is known.
     half_keys : int
         Keys at which attention achieves half of that.
     stream, feed : float
@@ -103,6 +106,7 @@ class Gpu:
     graph_ns: int = number_field(0, MOST_NS, shared="machine.graph_ps")
     stream_ns: int = number_field(0, MOST_NS)
     attention_2: float = number_field(0, 1, whole=False, default=0.0)
+    attention_8: float = number_field(1, 2, whole=False, default=1.0)
     fp8_tiles: tuple[tuple[int, int, float], ...] = number_field(0, 2**20, columns=3, default=())
     cluster: int = number_field(1, 16, default=1)
     fitted: str = text_field("")

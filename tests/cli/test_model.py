@@ -153,7 +153,7 @@ def test_pytorch_without_compilation_is_slower_and_deepep_sends_less(capsys):
     fused, eager = took(*dense, "--framework=megatron"), took(*dense, "--framework=pytorch")
     assert took(*dense) == eager  # that is PyTorch's FSDP
     assert took("llama3-8b", "--dp=4", "--tp=2", "--zero=3", "--recompute") == took(
-        "llama3-8b", "--dp=4", "--tp=2", "--zero=3", "--recompute", "--framework=megatron"
+        "llama3-8b", "--dp=4", "--tp=2", "--zero=3", "--recompute", "--framework=pytorch"
     )
     summed = took(*dense, "--framework=pytorch", "--gradient-bytes=4")
     assert fused < eager < summed < took(*dense, "--framework=pytorch", "--attention=flash1")

@@ -36,7 +36,7 @@ DEGREES: Final = {
 _FIELDS: Final = (
     "mode", "seq", "output_tokens", "batch", "microbatches", "gradient_bytes", "experts", "topk",
     "dispatch_node", "expert_imbalance", "expert_capacity", "elementwise", "dropout", "uneven", "recompute",
-    "framework", "attention", "precision", "offload", "update", "weights",
+    "framework", "attention", "precision", "offload", "update", "weights", "lora",
 )  # fmt: skip
 """Fields of a step that :func:`astranb.workload.models.workload` takes as they are."""
 

@@ -273,6 +273,9 @@ class StepSpec:
     seq: int | None = _ranked("tokens in a sequence (default: the model's)", parameter="sequence")
     output_tokens: int = _degree("decode: tokens to generate", parameter="tokens")
     gradient_bytes: int = _count("of a gradient in sums over replicas and in memory", 2, 1, MOST_RANKS)
+    lora: int = _count(
+        "rank of adapters that are trained, nothing else is (LoRA of attention)", 0, 0, MOST_RANKS
+    )
     experts: int | None = _ranked(
         "experts of a layer, on all ranks, in place of its MLP (default: the model's)"
     )
@@ -294,12 +297,12 @@ class StepSpec:
         alone="full",
     )
     framework: str = setting(
-        "megatron (fused kernels) or pytorch (not compiled) (default: pytorch for --zero 3 without --tp)",
+        "megatron (fused kernels) or pytorch (not compiled) (default: pytorch for --zero 3)",
         "",
         parameter="library",
     )
-    attention: str = setting("flash (one kernel), flash1 (its first version) or unfused", "flash")
-    precision: str = setting("of products with parameters: bf16, fp16 or fp8", "bf16")
+    attention: str = setting("flash (one kernel), flash1 (its first version), fp8 or unfused", "flash")
+    precision: str = setting("of products with parameters: bf16, fp16, fp8 or fp4", "bf16")
     power: str | None = setting("limit of a GPU's power, as 500W (default: none)")
     weights: str = setting(
         "of inference in four bits: mxfp4 (of experts) or nvfp4 (of all layers), or none: as --precision "

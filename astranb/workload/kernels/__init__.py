@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from .times import COSTS as COSTS
     from .times import EFFICIENCIES as EFFICIENCIES
     from .times import LAUNCHES as LAUNCHES
+    from .times import NUMBER_BYTES as NUMBER_BYTES
     from .times import WEIGHTS as WEIGHTS
     from .times import CostModel as CostModel
     from .times import KernelTimes as KernelTimes

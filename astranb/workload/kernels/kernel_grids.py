@@ -227,7 +227,7 @@ def _tiled(one: Product, best: Tile, times: KernelTimes, preset: Preset) -> Grid
     """Return the grid of a product that is cut into tiles."""
     number = times.number_bytes(one)
     name = f"product {one.m} x {one.n} x {one.k}"
-    step = preset.line_bytes // number
+    step = math.floor(preset.line_bytes / number)
     filled = (best.rows + best.columns) * preset.line_bytes
     stages = max(2, min(_MOST_STAGES, preset.shared_bytes * 9 // 10 // filled))
     accumulators = best.rows * best.columns * _ACCUMULATOR_BYTES
@@ -258,7 +258,7 @@ def _estimate_ns(one: Product, tile: Tile, times: KernelTimes, preset: Preset) -
     """Time of a product with a tile: of the matrix units, or of the L2 that feeds them."""
     blocks = -(-one.m // tile.rows) * -(-one.n // tile.columns) * one.copies
     loaded = blocks * sum(_step_lines(one, tile, times.gpu.cluster)) * one.k * times.number_bytes(one)
-    fed_ns = loaded * 1e9 / preset.l2_Bps if preset.l2_Bps else 0.0
+    fed_ns = float(loaded) * 1e9 / preset.l2_Bps if preset.l2_Bps else 0.0
     return max(tile.product_ns, fed_ns)
 
 

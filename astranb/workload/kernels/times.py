@@ -33,6 +33,7 @@ __all__ = [
     "COSTS",
     "EFFICIENCIES",
     "LAUNCHES",
+    "NUMBER_BYTES",
     "WEIGHTS",
     "CostModel",
     "KernelTimes",
@@ -68,7 +69,8 @@ SUSTAINED: Final = 0.9
 
 _STREAMED: Final = {"optimizer": "optimizer", "matrices": "gradients"}
 """Sort of data that passes over memory move, by their sort; others move activations."""
-_NUMBER_BYTES: Final = {"bf16": 2, "fp16": 2, "fp8": 1}
+NUMBER_BYTES: Final = {"bf16": Fraction(2), "fp16": Fraction(2), "fp8": Fraction(1), "fp4": Fraction(9, 16)}
+"""Bytes of a number of a product's inputs; in fp4 with a scale of a byte for 16 (NVFP4)."""
 WEIGHTS: Final[dict[str, tuple[Fraction, bool]]] = {
     "mxfp4": (Fraction(17, 32), True),
     "nvfp4": (Fraction(9, 16), False),
@@ -77,8 +79,10 @@ WEIGHTS: Final[dict[str, tuple[Fraction, bool]]] = {
 """Bytes of a parameter that is stored in four or eight bits, and whether those of experts alone are: MXFP4
 has a scale of a byte for 32 numbers (OCP Microscaling Formats 1.0; gpt-oss has its experts in it), NVFP4 one
 for 16, DeepSeek's fp8 one of four bytes for 128 x 128 (arXiv 2412.19437, section 3.3)."""
-_CAST_BYTES: Final = 4
-"""To cast a number to fp8: two bytes read, one written, and one more for the transposed copy."""
+_CAST_BYTES: Final = {"fp8": Fraction(6), "fp4": Fraction(41, 8)}
+"""To cast a number: two bytes read for the largest of all, from which scales are made, and read again, the
+number written, and once more for the transposed copy (Transformer Engine's current scaling; NVFP4
+likewise, NVIDIA 2025, arXiv 2509.25149). Delayed scaling and MXFP8 read once."""
 
 
 def read_efficiency(text: str | float | None) -> float | None:
@@ -168,7 +172,7 @@ class KernelTimes:
     ----------
     gpu : Gpu
     precision : str
-        Of the products with parameters: ``bf16``, ``fp16`` or ``fp8``. Attention is in bfloat16.
+        Of the products with parameters: ``bf16``, ``fp16``, ``fp8`` or ``fp4``. Attention is in bfloat16.
     efficiency : float, optional
         The part of the roofline that every computation achieves; default: what kernels achieve.
     launch : str
@@ -454,8 +458,8 @@ class KernelTimes:
         return self._moved_ns(self.moved_parts(kernel)) + kernel.launches * self.gpu.kernel_ns
 
     def casts(self, kernel: Kernel) -> bool:
-        """Return whether a kernel's input is cast to fp8 before, by another kernel."""
-        return isinstance(kernel, Product) and kernel.cast and self._precision_of(kernel) == "fp8"
+        """Return whether a kernel's input is cast to fp8 or fp4 before, by another kernel."""
+        return isinstance(kernel, Product) and kernel.cast and self._precision_of(kernel) in _CAST_BYTES
 
     def product_precision(self, one: Product) -> str:
         """Return the precision of a product as measured tables name it, by its weights, too."""
@@ -465,15 +469,15 @@ class KernelTimes:
         return self.weights if self.weights != "fp8-block" or precision == "fp8" else precision
 
     def _precision_of(self, one: Product) -> str:
-        return "bf16" if one.plain and self.precision == "fp8" else self.precision
+        return "bf16" if one.plain and self.precision in _CAST_BYTES else self.precision
 
     def _peak_flops_of(self, kernel: Kernel) -> int:
         """Return the peak of the precision that a kernel computes in."""
         return self.gpu.peaks[self._precision_of(kernel) if isinstance(kernel, Product) else "bf16"]
 
-    def number_bytes(self, one: Product) -> int:
+    def number_bytes(self, one: Product) -> Fraction:
         """Return the bytes of a number of a product's matrices."""
-        return _NUMBER_BYTES[self._precision_of(one)]
+        return NUMBER_BYTES[self._precision_of(one)]
 
     def moved(self, kernel: Kernel) -> int:
         """Return the bytes that a kernel reads and writes at least."""
@@ -483,9 +487,9 @@ class KernelTimes:
             return 2 * kernel.numbers
         if isinstance(kernel, HostUpdate | TimedKernel):
             return 0  # of the GPU's memory; or not known
-        each = _NUMBER_BYTES[self._precision_of(kernel)]
+        each = NUMBER_BYTES[self._precision_of(kernel)]
         one = kernel
-        return one.copies * (each * one.m * one.k + 2 * one.m * one.n) + self._matrix_bytes(one)
+        return one.copies * (math.ceil(each * one.m * one.k) + 2 * one.m * one.n) + self._matrix_bytes(one)
 
     def _matrix_bytes(self, one: Product) -> int:
         """Return the bytes of a product's other matrices, which may be parameters in four bits."""
@@ -494,7 +498,7 @@ class KernelTimes:
             size, experts_alone = WEIGHTS[self.weights]
             if one.experts or not experts_alone:
                 return math.ceil(numbers * size)
-        return numbers * _NUMBER_BYTES[self._precision_of(one)]
+        return math.ceil(numbers * NUMBER_BYTES[self._precision_of(one)])
 
     def moved_parts(self, kernel: Kernel) -> dict[str, int]:
         """Return the same by what the bytes are for (:data:`astranb.workload.models.MEMORY_PARTS`).
@@ -563,15 +567,15 @@ class KernelTimes:
         return found
 
     def _product_ns(self, one: Product) -> float:
-        """Return the time of a product, and in fp8 of casting its input."""
+        """Return the time of a product, and in fp8 and fp4 of casting its input."""
         took = max(self.tile(one).product_ns, self._fed_ns(self.moved_parts(one))) + self.gpu.kernel_ns
         if self.casts(one):
             took += self._moved_ns({"activations": self.cast_size(one)}) + self.gpu.kernel_ns
         return took
 
     def cast_size(self, one: Product) -> int:
-        """Return the bytes that a cast of a product's input to fp8 reads and writes."""
-        return _CAST_BYTES * one.m * one.k * one.copies
+        """Return the bytes that a cast of a product's input to fp8 or fp4 reads and writes."""
+        return math.ceil(_CAST_BYTES[self._precision_of(one)] * one.m * one.k * one.copies)
 
     def _attention_ns(self, one: Attention) -> float:
         gpu = self.gpu
@@ -585,7 +589,9 @@ class KernelTimes:
         """Return the time of the operations of attention, of more tokens than one."""
         gpu = self.gpu
         part = gpu.attention_back if one.is_backward else gpu.attention
-        if one.version and gpu.attention_2:
+        if one.version == _EIGHT_BITS:
+            part *= gpu.attention_8
+        elif one.version and gpu.attention_2:
             part = gpu.attention_2
         if one.version == 1:
             part /= _SINCE_TRITON
@@ -598,6 +604,7 @@ class KernelTimes:
         return whole * 1e9 / (gpu.peaks["bf16"] * part * self.sustained * self.power)
 
 
+_EIGHT_BITS: Final = 8
 _SINCE_TRITON: Final = 1.8
 """Speed-up of FlashAttention-2 over the first version in Triton: the middle of 1.3 to 2.5 (Dao
 2023, arXiv 2307.08691, section 4.1)."""

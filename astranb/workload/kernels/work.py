@@ -39,9 +39,9 @@ class Product:
     weights : bool
         Whether the k by n matrix is parameters; their gradients are added to a sum in float32.
     plain : bool
-        Whether the matrices are never in fp8 (router, head, unfused attention).
+        Whether the matrices are never in fp8 or fp4 (router, head, unfused attention).
     cast : bool
-        Whether the first matrix is cast to fp8 before, where the precision is fp8.
+        Whether the first matrix is cast before, where the precision is fp8 or fp4.
     bias : bool
         Whether a vector is added to each row of the output: while it is written, without a kernel of its own;
         the vector's gradient is a sum over the output's, in a pass that reads it.
@@ -51,6 +51,8 @@ class Product:
         Whether its output is the gradient of parameters, and none of its inputs is parameters.
     experts : bool
         Whether the parameters are those of experts.
+    frozen : bool
+        Whether the parameters are not trained, so that the backward pass has no gradient of them.
 
     Examples
     --------
@@ -69,6 +71,7 @@ class Product:
     launches: int = 1
     sums: bool = False
     experts: bool = False
+    frozen: bool = False
 
     @property
     def sort(self) -> str:
@@ -81,7 +84,7 @@ class Product:
         return 2 * self.m * self.n * self.k * self.copies
 
     def backward(self) -> tuple[Kernel, ...]:
-        """Two products of the backward pass: the gradients of the input and of the other matrix."""
+        """Two products of the backward pass: the gradients of the input and of the other matrix, if any."""
         return _backward(self)
 
 
@@ -105,7 +108,8 @@ class Attention:
         Numbers of two bytes that a head keeps of a token; 0: those of a key and a value. (Latent vectors
         are both; in fp8 there are half as many.)
     version : int
-        Of FlashAttention: 2 (one for all GPUs), 1 (in Triton, from before 2); 0: the best for this GPU.
+        Of FlashAttention: 2 (one for all GPUs), 1 (in Triton, from before 2); 0: the best for this GPU;
+        8: the same in fp8.
 
     Examples
     --------
@@ -262,6 +266,7 @@ def expert_kernels(
     gated: bool = True,
     number_bytes: int = 2,
     cast: bool = False,
+    frozen: bool = False,
 ) -> tuple[Kernel, ...]:
     """Return the kernels of the experts of a rank.
 
@@ -284,6 +289,8 @@ def expert_kernels(
         Whether inputs are cast to fp8 by kernels of their own, as in training, where a transposed copy is
         kept; otherwise the permutation and the activation write fp8. In training each expert has kernels of
         its own, one after another on the host (``GroupedLinear`` of Transformer Engine).
+    frozen : bool
+        Whether their parameters are not trained.
 
     Examples
     --------
@@ -295,18 +302,25 @@ def expert_kernels(
     moved, launches = Stream(2 * tokens * hidden * number_bytes), used if cast else 1
     return (
         moved,
-        Product(each, matrices * width, hidden, used, cast=cast, launches=launches, experts=True),
+        Product(
+            each, matrices * width, hidden, used, cast=cast, launches=launches, experts=True, frozen=frozen
+        ),
         Stream((matrices + 1) * tokens * width * number_bytes),
-        Product(each, hidden, width, used, cast=cast, launches=launches, experts=True),
+        Product(each, hidden, width, used, cast=cast, launches=launches, experts=True, frozen=frozen),
         moved,
     )
 
 
 @lru_cache(1 << 12)
 def _backward(one: Product) -> tuple[Product | Stream, ...]:
-    """Return the products of a backward pass, and the addition to the sum of gradients."""
+    """Return the products of a backward pass, and the addition to the sum of gradients.
+
+    The gradient of the output is cast once, with its transpose, for both products.
+    """
     inward = replace(one, n=one.k, k=one.n, bias=False)
-    other = replace(one, m=one.n, n=one.k, k=one.m, bias=False, sums=one.weights)
+    if one.frozen:
+        return (inward,)
+    other = replace(one, m=one.n, n=one.k, k=one.m, bias=False, sums=one.weights, cast=False)
     if not one.weights:
         return inward, other
     added = Stream(_GRADIENT_BYTES * one.n * one.k * one.copies, launches=0, sort="matrices")

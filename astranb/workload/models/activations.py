@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+from math import ceil
+
 from .costs import Costs
 from .job import Job
 from .transformer import Transformer
@@ -45,10 +48,15 @@ class LayerActivations:
         """Bytes that a layer's backward pass needs of a microbatch, with nothing computed again."""
         m, job, costs = self.model, self.job, self.costs
         tokens, each = costs.tokens, job.bytes_each
-        fed = 1 if job.precision == "fp8" else each
-        between = m.hidden * (2 * each + 2 * fed + (2 if job.dropout else 0)) // self._divided
+        fed = job.fed_bytes
+        if job.lora:
+            # No gradients of frozen matrices, and so no inputs of them, but those of the adapters.
+            adapted, fed = Fraction(each), Fraction(0)
+        else:
+            adapted = fed
+        between = m.hidden * (2 * each + adapted + fed + (2 if job.dropout else 0)) // self._divided
         # Attention's output is kept for attention, and as the input of the projection.
-        second = costs.heads * m.value_size * (fed if fed < each else 0)
+        second = costs.heads * m.value_size * (adapted if adapted < each else 0)
         heads = costs.heads * (m.key_size + m.value_size) * each
         if m.is_latent:
             latent = (m.q_rank + m.kv_rank) * each
@@ -59,12 +67,12 @@ class LayerActivations:
         inside = (2 if m.gated else 1) * each + fed
         found = tokens * (between + heads + second + latent) + self.scores()
         if not experts:
-            return found + tokens * inside * costs.share_of(m.ffn)
+            return ceil(found + tokens * inside * costs.share_of(m.ffn))
         wide = inside * costs.share_of(m.expert_ffn)
         shared = inside * costs.share_of(m.shared_experts * m.expert_ffn)
         copies = int(costs.load * m.top_k * tokens) * (m.hidden * (each + fed) // self._divided + wide)
         router = 4 * tokens * m.experts // self._divided
-        return found + tokens * shared + copies + router
+        return ceil(found + tokens * shared + copies + router)
 
     def kept(self, *, experts: bool) -> int:
         """Bytes of them that are kept until the backward pass."""
@@ -83,10 +91,10 @@ class LayerActivations:
         """
         m, job, costs = self.model, self.job, self.costs
         each = job.bytes_each
-        fed = 1 if job.precision == "fp8" else each
+        fed = job.fed_bytes
         found = m.hidden * (each + 2 * fed + (2 if job.dropout else 0)) // self._divided
         if not m.is_latent:
             found += cached_width(m, job.parallelism.tensor, self.part) // 2 * each
         if not experts:
-            found += ((each if m.gated else 0) + fed) * costs.share_of(m.ffn)
+            found += ceil(((each if m.gated else 0) + fed) * costs.share_of(m.ffn))
         return costs.tokens * found

@@ -144,10 +144,31 @@ class Costs:
         wide = sum(into + out for into, out in shapes)
         size = (parameters + self.tokens * wide) * self.job.bytes_each
         cast, bias = self.job.mode == "training", self.model.biases and not plain
+        frozen = self.job.lora > 0
         kernels = tuple(
-            Product(self.tokens, out, into, plain=plain, cast=cast, bias=bias) for into, out in shapes
+            Product(self.tokens, out, into, plain=plain, cast=cast, bias=bias, frozen=frozen)
+            for into, out in shapes
         )
-        return Cost(2 * self.tokens * parameters, size, kernels=kernels + then)
+        flops = 2 * self.tokens * parameters
+        return Cost(flops, size, kernels=kernels + then, frozen=flops * frozen)
+
+    def _adapter(self, into: int, out: int) -> Cost:
+        """The adapter beside a frozen matrix: dropout, two products in bfloat16, and the addition of theirs.
+
+        Dropout reads and writes its input, with a mask of a byte; the addition reads two and writes one.
+        """
+        rank, each = self.job.lora, self.job.bytes_each
+        if not rank:
+            return Cost(0, 0)
+        kernels = (
+            Stream((2 * each + 1) * self.tokens * into, back=1.0),
+            Product(self.tokens, rank, into, plain=True),
+            Product(self.tokens, out, rank, plain=True),
+            Stream(3 * each * self.tokens * out, back=float(Fraction(into, out))),
+        )
+        numbers = (into + out) * rank
+        size = (numbers + self.tokens * (into + out + 2 * rank)) * each
+        return Cost(2 * self.tokens * numbers, size, kernels=kernels)
 
     def _passes(self, numbers: int, name: str) -> tuple[Kernel, ...]:
         """The library's passes over memory of one of :data:`_PASSES`."""
@@ -186,7 +207,7 @@ class Costs:
                 *latent, (m.q_rank or m.hidden, heads * m.key_size),
                 (m.kv_rank, heads * (m.head_size + m.v_size)),
                 then=self._fused(self.tokens * heads * m.key_size, "positions"),
-            )  # fmt: skip
+            ).plus(self._adapter(m.hidden, heads * m.key_size + self._cached))  # fmt: skip
         if not heads:
             return Cost(0, 0)
         wide = heads * m.key_size + self._cached
@@ -194,12 +215,15 @@ class Costs:
         then = () if m.positions else self._fused(turned, "positions")
         if m.qk_norm and self.job.mode != "training":
             then = (*self._fused(turned, "rms"), *then)
-        return self._products((m.hidden, wide), then=then)
+        return self._products((m.hidden, wide), then=then).plus(self._adapter(m.hidden, wide))
 
     def output(self) -> Cost:
         """The projection of attention's output."""
         m = self.model
-        return self._products((self.heads * m.value_size, m.hidden)) if self.heads else Cost(0, 0)
+        if not self.heads:
+            return Cost(0, 0)
+        into = self.heads * m.value_size
+        return self._products((into, m.hidden)).plus(self._adapter(into, m.hidden))
 
     def attention(self, seen: int, *, causal: bool = True) -> Cost:
         """Attention of a microbatch's tokens to ``seen`` tokens of each sequence, or each to as many."""
@@ -215,8 +239,7 @@ class Costs:
         """The kernels of attention."""
         m, sequences = self.model, self.job.micro
         each, version = self.tokens // sequences, 2 if self.job.framework == "pytorch" else 0
-        if self.job.attention == "flash1":
-            version = 1
+        version = {"flash1": 1, "fp8": 8}.get(self.job.attention, version)
         halves = 2 // self.job.cache_bytes if self.job.mode != "training" else 1
         if (self.job.attention != "unfused" and not self.job.elementwise) or each == 1:
             if not m.is_latent:
@@ -300,10 +323,11 @@ class Costs:
         flops = 2 * self.tokens * m.top_k * each
         kernels = expert_kernels(
             tokens, m.hidden, part, count, gated=m.gated, number_bytes=self.job.bytes_each,
-            cast=self.job.mode == "training",
+            cast=self.job.mode == "training", frozen=self.job.lora > 0,
         )  # fmt: skip
         size = (numbers + wide) * self.job.bytes_each
-        return Cost(int(self.load * flops), size, useful=flops, kernels=kernels)
+        frozen = flops if self.job.lora else 0
+        return Cost(int(self.load * flops), size, useful=flops, kernels=kernels, frozen=frozen)
 
     @property
     def used_experts(self) -> int:
@@ -362,10 +386,12 @@ class Costs:
         m, job = self.model, self.job
         tokens = self.tokens if job.mode == "training" else job.micro
         numbers = self.words * m.hidden + tokens * (m.hidden + self.words)
-        kernels: tuple[Kernel, ...] = (Product(tokens, self.words, m.hidden, plain=True),)
+        frozen = job.lora > 0
+        kernels: tuple[Kernel, ...] = (Product(tokens, self.words, m.hidden, plain=True, frozen=frozen),)
         if job.mode == "training":
             kernels += self._passes(tokens * self.words, "loss")
-        return Cost(2 * tokens * m.hidden * self.words, numbers * job.bytes_each, kernels=kernels)
+        flops = 2 * tokens * m.hidden * self.words
+        return Cost(flops, numbers * job.bytes_each, kernels=kernels, frozen=flops * frozen)
 
     @property
     def _between(self) -> int:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from math import ceil
 from typing import Final
 
 from astranb.chakra.scaling import Parallelism, take_divisor
 from astranb.core.errors import InputError, near
-from astranb.workload.kernels import PRECISIONS, WEIGHTS
+from astranb.workload.kernels import NUMBER_BYTES, PRECISIONS, WEIGHTS
 
 __all__ = ["ATTENTION", "LIBRARIES", "MODES", "OFFLOADS", "OVERLAPS", "RECOMPUTE", "UPDATES", "Job"]
 
@@ -16,10 +17,11 @@ _MOST_NODES: Final = 4_000_000
 _LIMITS: Final = {
     "sequence": 1 << 24, "batch": 1 << 24, "microbatches": 1 << 16, "tokens": 1 << 12, "bytes_each": 8,
     "optimizer_bytes": 64, "gradient_bytes": 8, "cache_bytes": 2, "dispatch_node": 1 << 20,
+    "lora": 1 << 12,
 }  # fmt: skip
 MODES: Final = ("training", "prefill", "decode")
 RECOMPUTE: Final = ("none", "selective", "ops", "full")
-ATTENTION: Final = ("flash", "flash1", "unfused")
+ATTENTION: Final = ("flash", "flash1", "fp8", "unfused")
 LIBRARIES: Final = ("megatron", "pytorch")
 OVERLAPS: Final = ("tensor", "gradients", "parameters")
 OFFLOADS: Final = ("optimizer", "parameters", "activations")
@@ -50,10 +52,11 @@ class Job:
         torchtitan's selective checkpointing of operations), ``full`` (the forward pass of their layer); True
         is ``full``.
     attention : str
-        ``flash``: in one kernel (FlashAttention); ``flash1``: by its first version, in Triton; ``unfused``:
+        ``flash``: in one kernel (FlashAttention); ``flash1``: by its first version, in Triton; ``fp8``:
+        in one kernel and in fp8; ``unfused``:
         with its scores in memory.
     precision : str
-        Of products with parameters: ``bf16``, ``fp16`` or ``fp8``.
+        Of products with parameters: ``bf16``, ``fp16``, ``fp8`` or ``fp4`` (NVFP4).
     overlap : tuple of str
         Collectives that overlap with computations which do not need them: ``tensor`` (the product that
         makes or needs their data, a part at a time), ``gradients`` (backward passes), ``parameters`` (the
@@ -100,6 +103,10 @@ class Job:
     weights : str
         One of :data:`astranb.workload.kernels.WEIGHTS`, in which inference stores the parameters of layers:
         ``mxfp4`` those of experts, ``nvfp4`` all. ``none``, or empty: as ``precision``.
+    lora : int
+        Rank of the adapters that are trained instead of the model (LoRA; Hu et al. 2021, arXiv 2106.09685),
+        of the matrices of attention: of queries, keys and values together, and of the output. Dropout comes
+        before them. 0: the model is trained.
     cache_bytes : int
         Bytes of a number in the cache of keys and values: 2 for bfloat16, 1 for fp8.
 
@@ -138,6 +145,7 @@ class Job:
     update: str = "host"
     uneven: bool = False
     weights: str = ""
+    lora: int = 0
 
     def __post_init__(self) -> None:
         """Check what does not depend on the model."""
@@ -167,7 +175,7 @@ class Job:
             raise InputError(what, where="expert_capacity", hint=hint)
         for name, most in _LIMITS.items():
             value = getattr(self, name)
-            least = 0 if name == "dispatch_node" else 1
+            least = 0 if name in ("dispatch_node", "lora") else 1
             if not least <= value <= most:
                 raise InputError(f"{value} is out of range", where=name, hint=f"take {least} to {most}")
         if self.batch % (degrees.data * self.microbatches):
@@ -205,6 +213,7 @@ class Job:
                 ("zero", degrees.zero),
                 ("recompute", self.recompute != "none"),
                 ("dropout", self.dropout),
+                ("lora", self.lora > 0),
                 ("offload", self.offload not in ("none", "parameters")),
             )
             for name, used in options:
@@ -222,16 +231,17 @@ class Job:
 
     @property
     def framework(self) -> str:
-        """The library whose kernels are used: PyTorch's for its FSDP, ZeRO 3 without tensor parallelism.
+        """The library whose kernels are used: PyTorch's for its FSDP, ZeRO 3.
+
+        torchtitan's runs on H100 and H200 take what PyTorch's kernels do, compiled though they are, with
+        tensor parallelism too (docs/steps.md).
 
         Examples
         --------
         >>> Job(Parallelism(data=8, zero=3), 2048, 8).framework
         'pytorch'
         """
-        degrees = self.parallelism
-        sharded = degrees.zero == 3 and degrees.tensor == 1
-        return self.library or ("pytorch" if sharded else "megatron")
+        return self.library or ("pytorch" if self.parallelism.zero == 3 else "megatron")
 
     @property
     def micro(self) -> int:
@@ -239,19 +249,30 @@ class Job:
         return self.batch // (self.parallelism.data * self.microbatches)
 
     @property
-    def weight_bytes(self) -> int:
+    def weight_bytes(self) -> Fraction:
         """Bytes of a parameter of a layer in memory: in fp8 by rows and columns, or for inference once.
 
-        Those in four bits are others (:meth:`layer_bytes`).
+        Frozen ones have a byte in fp8, and are by rows and columns in fp4. Training in fp4 keeps them in two
+        bytes, and makes those that products read of them in each step. Those that inference stores in four
+        bits are others (:meth:`layer_bytes`).
         """
         if self.precision == "fp8":
-            return 2 if self.mode == "training" else 1
-        return self.bytes_each
+            return Fraction(2 if self.mode == "training" and not self.lora else 1)
+        if self.precision == "fp4" and self.lora:
+            return 2 * NUMBER_BYTES["fp4"]
+        return Fraction(self.bytes_each)
+
+    @property
+    def fed_bytes(self) -> Fraction:
+        """Bytes of a number that products read, as they are kept for the backward pass."""
+        return (
+            Fraction(self.bytes_each) if self.precision in ("bf16", "fp16") else NUMBER_BYTES[self.precision]
+        )
 
     def layer_bytes(self, shared: int, experts: int) -> int:
         """Return the bytes of so many parameters of layers in four bits, of experts and others."""
         size, experts_alone = WEIGHTS[self.weights]
-        return ceil(size * experts) + (self.weight_bytes * shared if experts_alone else ceil(size * shared))
+        return ceil(size * experts) + ceil((self.weight_bytes if experts_alone else size) * shared)
 
     def offloads(self, what: str) -> bool:
         """Return whether a memory outside the GPU holds one of :data:`OFFLOADS`."""

@@ -31,6 +31,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from itertools import accumulate
+from math import ceil
 from typing import Any, Final, NamedTuple
 
 from astranb.core.text_table import aligned
@@ -42,7 +43,7 @@ from .costs import Costs
 from .job import Job
 from .schedules import Pass, stage_order
 from .transformer import Transformer
-from .weights import HEAD, Held, cached_width, of_unit, units
+from .weights import HEAD, Held, cached_width, of_unit, trained_of_unit, units
 
 __all__ = [
     "MEMORY_PARTS",
@@ -231,6 +232,9 @@ class StageMemory:
         self._divided = self.degrees.tensor if self.degrees.sequence else 1
         self._known: dict[int, Held] = {}
         self._units: dict[int, UnitMemory] = {}
+        self._trained = Held()
+        for key in (key for keys in self._keys for key in keys):
+            self._trained = self._trained.plus(trained_of_unit(model, self.degrees, key, part, job.lora))
         self._layers = self._sum(key for keys in self._keys for key in keys if key >= 0)
         self._ends = self._sum(key for keys in self._keys for key in keys if key < 0)
 
@@ -268,15 +272,16 @@ class StageMemory:
     def _parameters(self) -> int:
         job = self.job
         ends = job.bytes_each * self._share(self._ends, 3)
+        ends += job.bytes_each * self._share(self._trained, 3) if job.lora else 0
         if job.weights in WEIGHTS:
             return job.layer_bytes(self._layers.shared, self._layers.experts) + ends
-        return job.weight_bytes * self._share(self._layers, 3) + ends
+        return ceil(job.weight_bytes * self._share(self._layers, 3)) + ends
 
     @property
     def gradients(self) -> int:
         """Bytes of gradients, which are kept from step to step."""
         training = self.job.mode == "training"
-        return self.job.gradient_bytes * self._share(self._layers.plus(self._ends), 2) if training else 0
+        return self.job.gradient_bytes * self._share(self._trained, 2) if training else 0
 
     @property
     def optimizer(self) -> int:
@@ -286,7 +291,7 @@ class StageMemory:
     @property
     def _state(self) -> int:
         training = self.job.mode == "training"
-        return self.job.optimizer_bytes * self._share(self._layers.plus(self._ends), 1) if training else 0
+        return self.job.optimizer_bytes * self._share(self._trained, 1) if training else 0
 
     @property
     def offloaded(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from math import ceil
 from typing import Final
 
 from astranb.chakra import NodeType
@@ -38,6 +39,8 @@ class PassWriter(ABC):
         The units of each chunk, in the order of a forward pass.
     held : mapping of int to Held
         The parameters that a rank holds of each unit.
+    trained : mapping of int to Held, optional
+        Those of them that are trained. Default: all.
     bucket_bytes : int
         Gradients are summed when so many are complete; 0: unit by unit.
     """
@@ -49,11 +52,12 @@ class PassWriter(ABC):
         passes: Sequence[list[int]],
         held: Mapping[int, Held],
         bucket_bytes: int = 0,
+        trained: Mapping[int, Held] | None = None,
     ) -> None:
         self.job, self.stage, self.degrees = job, stage, job.parallelism
         self.bucket_bytes = bucket_bytes
         self.program = StageProgram(self.degrees)
-        self._passes, self._held = passes, held
+        self._passes, self._held, self._trained = passes, held, held if trained is None else trained
         self._gathered: dict[int, tuple[int, ...]] = {}
         self._ready: list[tuple[int, int, tuple[int, ...]]] = []
         self._reduced: list[int] = []
@@ -239,7 +243,7 @@ class PassWriter(ABC):
         self._reduce(ends=True)
         p, degrees, size = self.program, self.degrees, self.job.bytes_each
         held = Held()
-        for one in self._held.values():
+        for one in self._trained.values():
             held = held.plus(one)
         if degrees.pipeline > 1:
             reduced = p.collect("all_reduce", "ends", self.shared_bytes, "ends grads", self._reduced)
@@ -274,7 +278,7 @@ class PassWriter(ABC):
     def _update_by_units(self, touched: float, wait: list[int]) -> int:
         """Add updates of the units' states, which are loaded one ahead, and stored; gives the last one."""
         p, job, keys = self.program, self.job, list(self._held)
-        counts = [self._share(key, zero=1) for key in keys]
+        counts = [self._share(self._trained[key], zero=1) for key in keys]
 
         def load(at: int) -> tuple[int, ...]:
             size = job.optimizer_bytes * counts[at]
@@ -293,9 +297,9 @@ class PassWriter(ABC):
                 p.move(NodeType.MEM_STORE, self._share_bytes(key), f"store params {key}", [done])
         return done
 
-    def _share(self, key: int, zero: int) -> int:
-        """Return a rank's parameters of a unit, if ZeRO divides them from a stage on."""
-        held, degrees = self._held[key], self.degrees
+    def _share(self, held: Held, zero: int) -> int:
+        """Return a rank's parameters of some, if ZeRO divides them from a stage on."""
+        degrees = self.degrees
         if degrees.zero < zero:
             return held.shared + held.experts
         return -(-held.shared // degrees.size("data")) - (-held.experts // degrees.size("expert data"))
@@ -303,7 +307,7 @@ class PassWriter(ABC):
     def _share_bytes(self, key: int) -> int:
         """Return the bytes of a unit's parameters that a rank keeps."""
         each = self.job.weight_bytes if key >= 0 else self.job.bytes_each
-        return each * self._share(key, zero=3)
+        return ceil(each * self._share(self._held[key], zero=3))
 
     def _store(self, key: int, micro: int) -> None:
         """Add the store of what a layer's backward pass needs, if it is offloaded."""
@@ -352,8 +356,8 @@ class PassWriter(ABC):
                 self._gathered[key] = found
 
     def _gather_one(self, key: int, after: list[int]) -> None:
-        """Add the all-gathers of a layer's parameters."""
-        held, size = self._held[key], self.job.bytes_each
+        """Add the all-gathers of a layer's parameters: of ZeRO 3, or of those that a step has changed."""
+        held, size = (self._held if self.degrees.zero > 2 else self._trained)[key], self.job.bytes_each
         found: list[int] = []
         for group, count in (("data", held.shared), ("expert data", held.experts)):
             part = -(-count // self.degrees.size(group)) * size
@@ -375,7 +379,7 @@ class PassWriter(ABC):
             key, micro, _ = some[-1]
             held, size = Held(), self.job.gradient_bytes
             for one, _, _ in some:
-                held = held.plus(self._held[one])
+                held = held.plus(self._trained[one])
             first, last_unit = unit_name(key), unit_name(some[0][0])
             name = f"{first if len(some) == 1 else f'{first} to {last_unit}'} grads {micro}"
             after = (*(row for _, _, wait in some for row in wait), *last)
@@ -388,7 +392,7 @@ class PassWriter(ABC):
         """Take the next units whose gradients are summed at once: one, or as many as fill a bucket."""
         size = 0
         for count, (key, _, _) in enumerate(self._ready, 1):
-            size += sum(self._held[key]) * self.job.gradient_bytes
+            size += sum(self._trained[key]) * self.job.gradient_bytes
             if size >= self.bucket_bytes or (ends and count == len(self._ready)):
                 some, self._ready = self._ready[:count], self._ready[count:]
                 return some

@@ -30,6 +30,8 @@ class Cost(NamedTuple):
         Operations that count as the model's; by default all of them.
     kernels : tuple of Kernel
         What it launches, which takes the time; operations and bytes are the roofline's.
+    frozen : int
+        Operations with parameters that are not trained: their backward pass takes as many, not twice.
     """
 
     flops: int
@@ -37,16 +39,21 @@ class Cost(NamedTuple):
     vector: bool = False
     useful: int | None = None
     kernels: tuple[Kernel, ...] = ()
+    frozen: int = 0
 
     def times(self, count: int) -> Cost:
         """Multiply the cost."""
         useful = None if self.useful is None else self.useful * count
-        return Cost(self.flops * count, self.touched * count, self.vector, useful, self.kernels * count)
+        frozen = self.frozen * count
+        return Cost(
+            self.flops * count, self.touched * count, self.vector, useful, self.kernels * count, frozen
+        )
 
     def backward(self) -> Cost:
         """Return the cost of the backward pass: twice the operations and bytes, and kernels of its own."""
         back = tuple(kernel for one in reversed(self.kernels) for kernel in one.backward())
-        return self.times(2)._replace(kernels=back)
+        useful = None if self.useful is None else 2 * self.useful - self.frozen
+        return Cost(2 * self.flops - self.frozen, 2 * self.touched, self.vector, useful, back)
 
     def halves(self) -> tuple[Cost, Cost]:
         """Divide the backward pass of a product: the gradient of its input, and that of its parameters."""
@@ -68,6 +75,7 @@ class Cost(NamedTuple):
             self.vector and other.vector,
             useful,
             self.kernels + other.kernels,
+            self.frozen + other.frozen,
         )
 
     @property

@@ -13,7 +13,7 @@ from .job import Job
 from .passes import PREVIOUS_STAGE, PassWriter
 from .program import Cost
 from .transformer import Transformer
-from .weights import EMBEDDING, HEAD, of_unit, units
+from .weights import EMBEDDING, HEAD, of_unit, trained_of_unit, units
 
 __all__ = ["Stage"]
 
@@ -46,6 +46,11 @@ class Stage(PassWriter):
             stage,
             passes,
             {key: of_unit(model, job.parallelism, key, part) for keys in passes for key in keys},
+            trained={
+                key: trained_of_unit(model, job.parallelism, key, part, job.lora)
+                for keys in passes
+                for key in keys
+            },
         )
 
     def received_bytes(self, chunk: int) -> int:  # noqa: ARG002 - all are of one size
@@ -59,7 +64,8 @@ class Stage(PassWriter):
     @property
     def shared_bytes(self) -> int:
         """Bytes of gradients of the words that both ends of the pipeline hold."""
-        ends = self.model.tied and not self.degrees.ends_meet and {EMBEDDING, HEAD} & set(self._held)
+        tied = self.model.tied and not self.degrees.ends_meet and not self.job.lora
+        ends = tied and {EMBEDDING, HEAD} & set(self._held)
         return self.costs.words * self.model.hidden * self.job.gradient_bytes if ends else 0
 
     def kept_bytes(self, key: int) -> int:
@@ -107,7 +113,10 @@ class Stage(PassWriter):
     def weights_unit(self, key: int, micro: int, after: tuple[int, ...]) -> None:
         """Add the gradients of its parameters."""
         name = {EMBEDDING: "embedding", HEAD: "head"}.get(key, f"L{key}")
-        first, *others = self._owns.pop((key, micro))
+        own = self._owns.pop((key, micro))
+        if not own:
+            return  # nothing of it is trained
+        first, *others = own
         for one in others:
             first = first.plus(one)
         self.program.compute(f"{name} weights {micro}", first, after)
@@ -124,6 +133,8 @@ class Stage(PassWriter):
         p, c = self.program, self.costs
         ready = (*g, *self._gathered.pop(key, ()))
         if key == EMBEDDING:
+            if self.job.lora:
+                return ready
             if self.degrees.splits_backward:
                 self._own.append(c.embedding().backward())
                 return ready

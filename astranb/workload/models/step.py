@@ -251,7 +251,7 @@ class ModelStep:
         """Choice of the plan that no option named, as a sentence; empty: none."""
         if self.plan is None or self.plan[1].library or self.plan[1].framework != "pytorch":
             return ""
-        return "ZeRO 3 without tensor parallelism is PyTorch's FSDP, whose kernels are not fused"
+        return "ZeRO 3 is PyTorch's FSDP, whose kernels are not fused"
 
     @cached_property
     def moved_bytes(self) -> int:
@@ -653,6 +653,7 @@ def workload(
     update: str | None = None,
     uneven: bool = False,
     weights: str = "",
+    lora: int = 0,
     gpu: str | Path | KernelTimes | None = None,
     expanded_memory: HybridMemory | str | None = None,
 ) -> ModelStep:
@@ -689,8 +690,8 @@ def workload(
         As :class:`Job` describes it.
     attention, precision, overlap, offload, cache_bytes, library, gradient_bytes, dispatch_node, uneven
         As :class:`Job` describes them.
-    weights : str
-        As :class:`Job` describes it.
+    weights, lora
+        As :class:`Job` describes them.
     update : str, optional
         Who updates an offloaded optimizer's state. Default: the GPU with an expanded memory, else the host.
     gpu : str or KernelTimes, optional
@@ -767,6 +768,7 @@ def workload(
         update=by,
         uneven=uneven,
         weights=weights,
+        lora=lora,
     )
     check(known, job)
     stages = [one for stage in range(degrees.pipeline) for one in stage_programs(known, job, stage)]

@@ -9,8 +9,8 @@ from astranb.chakra.scaling import Parallelism, share
 from .transformer import ParameterBlock, Transformer
 
 __all__ = [
-    "EMBEDDING", "HEAD", "Held", "cached_width", "chunks", "of_unit", "shares", "spread", "unit_name",
-    "units",
+    "EMBEDDING", "HEAD", "Held", "cached_width", "chunks", "of_unit", "shares", "spread", "trained_of_unit",
+    "unit_name", "units",
 ]  # fmt: skip
 
 EMBEDDING: Final = -1
@@ -78,6 +78,19 @@ def of_unit(model: Transformer, degrees: Parallelism, unit: int, part: int = 0) 
     if unit == EMBEDDING:
         return _of_embedding(model, degrees)
     return _of_head(model, degrees) if unit == HEAD else _of_layer(model, degrees, unit, part)
+
+
+def trained_of_unit(
+    model: Transformer, degrees: Parallelism, unit: int, part: int = 0, lora: int = 0
+) -> Held:
+    """Return the parameters of a unit that are trained: all, or the adapters of a rank (:attr:`Job.lora`)."""
+    if not lora:
+        return of_unit(model, degrees, unit, part)
+    if unit < 0:
+        return Held()
+    heads = model.heads // model.head_groups * share(model.head_groups, degrees.tensor, part)
+    wide = heads * model.key_size + cached_width(model, degrees.tensor, part)
+    return Held(lora * (2 * model.hidden + wide + heads * model.value_size))
 
 
 def _of_layer(model: Transformer, degrees: Parallelism, layer: int, part: int) -> Held:

@@ -18,6 +18,7 @@ BOUNDS = {
     "gemm bf16": (0.25, 0.50),
     "gemm fp8": (0.15, 0.70),
     "linear fp8": (0.25, 0.80),
+    "linear fp4": (0.40, 0.80),
     "experts bf16": (0.30, 0.60),
     "experts fp8": (0.25, 0.90),
     "attention": (0.30, 0.50),

@@ -120,13 +120,46 @@ def test_the_ideal_is_a_lower_bound_and_an_efficiency_divides_it(times, kernels,
 @settings(max_examples=200)
 @given(SIZES, SIZES, SIZES, st.integers(1, 64), st.sampled_from(WITH_FP8))
 def test_fp8_is_slower_than_bf16_by_no_more_than_the_cast(m, n, k, copies, gpu):
+    """The cast reads its input twice, for the scale too, and writes it twice, once transposed."""
     one = Product(m, n, k, copies)
     eight, sixteen = KernelTimes(gpu, "fp8"), KernelTimes(gpu)
     # Small products have more waves where k is not split in fp8.
     assert eight.kernel_ns(replace(one, cast=False)) <= sixteen.kernel_ns(one) or gpu.fp8_tiles
     cast = eight.kernel_ns(one) - eight.kernel_ns(replace(one, cast=False))
-    assert cast == pytest.approx(eight.kernel_ns(Stream(4 * m * k * copies)), abs=2)
+    assert cast == pytest.approx(eight.kernel_ns(Stream(6 * m * k * copies)), abs=2)
     assert eight.kernel_ns(replace(one, plain=True)) == sixteen.kernel_ns(one)
+
+
+def test_fp4_has_its_rate_its_bytes_and_its_cast():
+    """NVFP4: nine bytes for sixteen numbers (OCP's e2m1 with a scale of a byte), read twice to be cast."""
+    gpu = GPUS["gb300"]
+    eight, four = KernelTimes(gpu, "fp8"), KernelTimes(gpu, "fp4")
+    large = Product(8192, 8192, 8192, cast=False)
+    assert four.moved(large) == 2 * 8192**2 * 9 // 16 + 2 * 8192**2
+    rates = [gpu.peaks[one] * gpu.matrices[one] for one in ("fp8", "fp4")]
+    assert eight.tile(large).product_ns / four.tile(large).product_ns == pytest.approx(rates[1] / rates[0])
+    assert four.cast_size(large) == 8192**2 * 2 * 2 + 8192**2 * 9 // 8
+    assert four.casts(replace(large, cast=True))
+    assert not four.casts(replace(large, cast=True, plain=True))
+    assert four.kernel_ns(replace(large, plain=True)) == KernelTimes(gpu).kernel_ns(large)
+    with pytest.raises(InputError, match="h100-sxm does not compute in fp4"):
+        KernelTimes(GPUS["h100-sxm"], "fp4")
+
+
+@pytest.mark.parametrize("name", ["h100-sxm", "b200-sxm", "gb300", "mi300x"])
+def test_attention_in_fp8_is_faster_by_what_the_gpu_file_says(name):
+    times, one = KernelTimes(GPUS[name]), Attention(1, 8192, 8192, 32, 8, 128, 128)
+    for each in (one, *one.backward()):
+        eight = times.attended_ns(replace(each, version=8))
+        assert times.attended_ns(each) / eight == pytest.approx(GPUS[name].attention_8)
+    assert GPUS["gb300"].attention_8 > 1 == GPUS["mi300x"].attention_8
+
+
+def test_a_gradient_is_cast_once_and_frozen_parameters_have_none():
+    inward, own, added = Product(64, 128, 256).backward()
+    assert (inward.cast, own.cast, own.sums) == (True, False, True)
+    assert isinstance(added, Stream)
+    assert Product(64, 128, 256, frozen=True).backward() == (replace(inward, frozen=True),)
 
 
 @settings(max_examples=100)

@@ -104,7 +104,7 @@ def _computed(step, times):
 
 
 @settings(max_examples=40, deadline=None)
-@given(divided(), st.sampled_from(list(GPUS.values())), st.sampled_from(["bf16", "fp16", "fp8"]))
+@given(divided(), st.sampled_from(list(GPUS.values())), st.sampled_from(["bf16", "fp16", "fp8", "fp4"]))
 def test_ideal_is_a_lower_bound_of_every_step_and_launches_only_add(case, gpu, precision):
     model, degrees, more = case
     if precision not in gpu.peaks:
