@@ -266,7 +266,7 @@ def _model_assumptions(model: Transformer, job: Job) -> dict[str, str]:
         "sizes": model.source or "given by the user",
         "batch": f"{job.batch} sequences of {job.sequence}, {job.microbatches} microbatches of {job.micro}",
         "numbers": f"{job.bytes_each} bytes, gradients {job.gradient_bytes}; products in {job.precision}",
-        "kernels around the matrices": f"as {job.library}'s",
+        "kernels around the matrices": f"as {job.framework}'s",
         "attention": job.attention,
         "overlap": ", ".join(job.overlap) or "none",
     }
