@@ -29,6 +29,7 @@ _CLOSE = 0.005  # relative error of a row that needs no further fit
 _MISSED = 0.03  # relative error above which a row needs more lines in flight
 _SWEEPS = 4
 _STEPS = 14
+_FIRST_PS = 100_000  # where a number is fitted of which a preset has none
 _MOST_UNROLL, _MOST_OUTSTANDING = 64, 4096
 _MOST_PEAK = 2  # times the bandwidth of streaming reads
 _LIMITED = 0.7  # above this share of the highest bandwidth, links limit a copy
@@ -185,6 +186,8 @@ class _Fit:
         before = self.preset
         self._near()
         self._one("L2 hit, far", "far_ps", 10**9)
+        if self.infra is not None:
+            self._one("flag, one way", "poll_ps", 10**9, self.infra)
         self._cache()
         self._streaming()
         self._one("memory", "hbm_ps", 10**9)
@@ -195,10 +198,12 @@ class _Fit:
     def _why(self, what: str) -> str:
         return f"{what} {self.found.rows[what]:.4g} {ROWS.get(what, 'GB/s')}"
 
-    def _one(self, what: str, number: str, most: int) -> None:
+    def _one(self, what: str, number: str, most: int, infra: str = TWO) -> None:
         """Fit a number to one row."""
+        if what in self.found.rows and not getattr(self.preset, number):
+            self.preset = self.preset.but(**{number: _FIRST_PS})  # no factor leads away from nothing
         start = max(1, getattr(self.preset, number))
-        self._solve(what, lambda x: {number: round(start * x)}, (0.5 / start, most / start))
+        self._solve(what, lambda x: {number: round(start * x)}, (0.5 / start, most / start), infra)
 
     def _near(self) -> None:
         """Fit the latencies to the L2 and inside it together; their proportion stays."""
