@@ -28,6 +28,7 @@ FOLDERS = (
 
 OF_OTHERS = {
     "deep_ep/buffers/legacy.py": "DeepEP",
+    "benchmarks/llama3-8b_h200_202506_trainy-whitefiber.md": "pytorch/torchtitan",
     "docs/performance-summary-archive.md": "NVIDIA-NeMo/Megatron-Bridge",
     "docs/performance-summary.md": "NVIDIA-NeMo/Megatron-Bridge",
     "docs/source/performance/performance_long_sequence.md": "NVIDIA/NeMo",

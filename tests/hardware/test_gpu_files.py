@@ -259,7 +259,7 @@ def test_a_time_of_a_kernel_beyond_all_bounds_names_the_gpu(tmp_path):
         ("kernels", "stream", 0, "stream is out of range: 0; take 0.01 to 1"),
         ("kernels", "stream", "half", "stream must be a number, got 'half'"),
         ("kernels", "peaks", {}, "peaks is empty; take bf16, fp16, fp8"),
-        ("kernels", "peaks", {"fp4": 10**15}, "peaks has 'fp4'"),
+        ("kernels", "peaks", {"int4": 10**15}, "peaks has 'int4'"),
         ("kernels", "matrices", {"bf16": 0.5}, "no number for fp16, fp8"),
         ("kernels", "fitted", 3, "fitted must be a text, got 3"),
         ("host", "achieved", float("nan"), "achieved is out of range: nan"),

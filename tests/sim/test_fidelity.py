@@ -21,9 +21,12 @@ def time_us(infra, kind, size, algorithm, protocol="Simple", **rest):
 
 
 def test_packets_win_when_small():
-    """NCCL's hop takes 0.6 µs with LL, 3.4 µs with Simple on H100 (src/graph/tuning.cc @5067397c)."""
+    """A hop of Simple takes 3.4 µs on H100 (NCCL @5067397c, src/graph/tuning.cc).
+
+    One of LL 0.74: 16.9 µs of 1 KiB (h100-ar-dgxc) less the base latency of 6.6, over 14 hops.
+    """
     ll, simple = (time_us("dgx-h100", "all_reduce", "1 KiB", "ring", p) / 14 for p in ("LL", "Simple"))
-    assert ll == pytest.approx(0.6, rel=0.15)
+    assert ll == pytest.approx(0.74, rel=0.1)
     assert 2 < simple < 3.5
 
 

@@ -23,7 +23,7 @@ def test_a_collective_has_bandwidths_and_a_bound() -> None:
     found = outcome(sim)
     facts = {what: (text, path) for what, text, path in found["facts"]}  # type: ignore[attr-defined]
     assert list(facts) == ["time", "algbw", "busbw", "bandwidth bound"]
-    assert facts["algbw"][0] == "1.986 GB/s"
+    assert facts["algbw"][0] == "1.967 GB/s"
     assert facts["bandwidth bound"] == ("1% of the time, out of GPU0 (450 GB/s)", "gpu[0]")
     names = [name for name, _, _ in found["parts"]]  # type: ignore[attr-defined]
     assert names == ["issue", "signal", "data", "fence", "semaphore", "idle"]

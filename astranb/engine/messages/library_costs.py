@@ -29,7 +29,7 @@ from . import tables as t
 
 __all__ = ["KNOWN_ERROR", "CollectiveCosts", "absent_of", "add_costs", "costs_text"]
 
-KNOWN_ERROR: Final = "12 % off on one box, 18 % on several"
+KNOWN_ERROR: Final = "11 % off on one box, 17 % on several"
 """Of collectives with a library's cost, alone, to 1 GiB: the table of docs/fidelity.md."""
 
 _NAMES: Final = {number: name for name, number in COLLECTIVE_NAMES.items()}

@@ -120,9 +120,10 @@ def test_a_signal_wakes_a_waiting_block():
         == arrives + SLICE + H100.atomic_ps + H100.l2_ps + H100.noc_ps + one_way(sim, 16) + H100.noc_ps
     )
     # Polls go round and round; the first that reads after the arrival ends the wait.
-    last_read = int(wait.ended_ps) - l2_hit() + H100.noc_ps
-    assert last_read >= arrives > last_read - l2_hit() - H100.issue_ps
-    assert int(sim.engine.machine.blocks[1].polls) == -(-(arrives - H100.noc_ps) // l2_hit())
+    poll = l2_hit() + H100.poll_ps // 2
+    last_read = int(wait.ended_ps) - poll + H100.noc_ps
+    assert last_read >= arrives > last_read - poll - H100.issue_ps
+    assert int(sim.engine.machine.blocks[1].polls) == -(-(arrives - H100.noc_ps) // poll)
 
 
 def test_lines_queue_for_a_link_in_order():
