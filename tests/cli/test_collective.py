@@ -108,7 +108,7 @@ def test_an_algorithm_is_verified_shown_and_exported_around_a_link_that_is_down(
     file = tmp_path / "mine.json"
     assert main(["collective", "export", "all_gather", *where, *down, "--size=64KiB", "-o", str(file)]) == 0
     assert "(+0.0%)" in capsys.readouterr().out  # as fast to a tenth of a percent, not -0.0
-    run = ["run", "collective", "all_gather", "--infra", "ring:gpus=6", "--size", "1MiB", "--json"]
+    run = ["run", "collective", "all_gather", "--infra", "ring:gpus=6", "--size", "64KiB", "--json"]
     times = []
     for algorithm in (f"{tmp_path}/mine.py:detour", str(file)):
         assert main([*run, "--algorithm", algorithm, "--down", "gpu[0]->gpu[1]"]) == 0

@@ -26,7 +26,7 @@ def test_a_collective_has_bandwidths_and_a_bound() -> None:
     assert facts["algbw"][0] == "1.967 GB/s"
     assert facts["bandwidth bound"] == ("1% of the time, out of GPU0 (450 GB/s)", "gpu[0]")
     names = [name for name, _, _ in found["parts"]]  # type: ignore[attr-defined]
-    assert names == ["issue", "signal", "data", "fence", "semaphore", "idle"]
+    assert names == ["issue", "signal", "data", "fence", "semaphore"]
     assert sum(share for _, _, share in found["parts"]) == pytest.approx(1, abs=0.01)  # type: ignore[attr-defined]
     assert "Bandwidth limit: the bytes out of GPU0 (450 GB/s)" in sim.result.explain()
 
