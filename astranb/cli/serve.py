@@ -102,6 +102,13 @@ _GROUPS: Final = (
     ("more of the policy", None, "", _MORE_POLICY, "policy"),
 )
 """Title, description, fields of a step, options and topic of each group."""
+_DEFAULTS: Final = {
+    "--tp N": "the network's GPUs, else the fewest that hold the model",
+    "--precision P": "the checkpoint's, else bf16",
+    "--cache-precision P": "the engine's, else bf16",
+    "--costs NAME": "the engine's, else kernels",
+}
+"""Of options whose defaults are not those of a step."""
 _FOUR_BITS: Final = ("fp4", "nvfp4")
 _BLACKWELL: Final = 100
 """Compute capability from which on tensor cores take four-bit numbers (CUDA C++ Programming Guide)."""
@@ -129,8 +136,8 @@ def add_commands(commands: Any) -> None:
     add_fields(parser, [StepSpec], "--model NAME", group=asked, required=True)
     for title, about, shared, options, topic in _GROUPS:
         group = parser.add_argument_group(title, about)
-        if shared:
-            add_fields(parser, [StepSpec], shared, group=group)
+        for option in shared.split(", ") if shared else ():
+            add_fields(parser, [StepSpec], option, group=group, default=_DEFAULTS.get(option, ""))
         if topic:
             parser.topics[title] = topic
         for flag, text, more in options:

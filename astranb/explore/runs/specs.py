@@ -321,7 +321,10 @@ class StepSpec:
     efficiency: str | None = setting(
         "kernels: as measured; ideal: the roofline; or a part of it (default: kernels)"
     )
-    costs: str = setting("times of kernels: of the model kernels, or a plug-in's", "kernels")
+    costs: str = setting(
+        "times of kernels: of the model kernels, as measured of vllm, sglang or trtllm, or a plug-in's",
+        "kernels",
+    )
     cache_precision: str = setting(
         "of keys and values in memory: bf16 or fp8", "bf16", parameter="cache_bytes"
     )
