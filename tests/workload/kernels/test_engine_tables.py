@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -12,10 +13,14 @@ from astranb.workload.kernels.work import Attention, Product
 MEASURED = ("h100-sxm", "h200-sxm", "b200-sxm")
 
 
+def table_of(gpu: str, engine: str) -> Any:  # whose times are numbers: these shapes are measured
+    return engine_table(GPUS[gpu], engine)
+
+
 @pytest.mark.parametrize("gpu", MEASURED)
 @pytest.mark.parametrize("engine", ENGINES_MEASURED)
 def test_a_measured_point_is_its_time(gpu, engine):
-    table = engine_table(GPUS[gpu], engine)
+    table = table_of(gpu, engine)
     shape = (("n", 8192), ("k", 1024))
     line = table.lines["gemm", "bf16"][shape]
     for at, ns in zip(line.at, line.ns, strict=True):
@@ -26,7 +31,7 @@ def test_a_measured_point_is_its_time(gpu, engine):
 
 
 def test_between_points_times_are_between():
-    table = engine_table(GPUS["h100-sxm"], "vllm")
+    table = table_of("h100-sxm", "vllm")
     few, some, many = (table.product_ns(Product(2048, n, 3000), "fp8") for n in (4096, 6000, 8192))
     assert few < some < many
     short, long = (table.product_ns(Product(2048, 8192, k), "fp8") for k in (2048, 4096))
@@ -37,7 +42,7 @@ def test_between_points_times_are_between():
 
 
 def test_attention_in_fp8_reads_less_and_a_window_costs_the_same_for_any_context():
-    table = engine_table(GPUS["h200-sxm"], "trtllm")
+    table = table_of("h200-sxm", "trtllm")
     wide = Attention(64, 1, 8192, 8, 1, 128, 128)
     assert table.attention_ns(replace(wide, kept_size=128)) < table.attention_ns(wide)
     assert table.attention_ns(replace(wide, queries=8)) is None
@@ -48,7 +53,7 @@ def test_attention_in_fp8_reads_less_and_a_window_costs_the_same_for_any_context
 
 
 def test_experts_are_measured_by_their_weights():
-    table = engine_table(GPUS["b200-sxm"], "sglang")
+    table = table_of("b200-sxm", "sglang")
     shape = (7168, 256, 256, 8)
     eight, four = (table.experts_ns(64, *shape, weights) for weights in ("fp8-block", "nvfp4"))
     assert 1.2 * four < eight < 2 * four
@@ -58,7 +63,7 @@ def test_experts_are_measured_by_their_weights():
 
 def test_all_reduces_take_longer_with_more_bytes_and_more_gpus():
     for engine in ENGINES_MEASURED:
-        table = engine_table(GPUS["h100-sxm"], engine)
+        table = table_of("h100-sxm", engine)
         for gpus in (2, 4, 8):
             times = [table.all_reduce_ns(gpus, 1 << power) for power in range(8, 30)]
             assert times == sorted(times)

@@ -150,6 +150,7 @@ def test_fp4_has_its_rate_its_bytes_and_its_cast():
 def test_attention_in_fp8_is_faster_by_what_the_gpu_file_says(name):
     times, one = KernelTimes(GPUS[name]), Attention(1, 8192, 8192, 32, 8, 128, 128)
     for each in (one, *one.backward()):
+        assert isinstance(each, Attention)
         eight = times.attended_ns(replace(each, version=8))
         assert times.attended_ns(each) / eight == pytest.approx(GPUS[name].attention_8)
     assert GPUS["gb300"].attention_8 > 1 == GPUS["mi300x"].attention_8
@@ -157,6 +158,8 @@ def test_attention_in_fp8_is_faster_by_what_the_gpu_file_says(name):
 
 def test_a_gradient_is_cast_once_and_frozen_parameters_have_none():
     inward, own, added = Product(64, 128, 256).backward()
+    assert isinstance(inward, Product)
+    assert isinstance(own, Product)
     assert (inward.cast, own.cast, own.sums) == (True, False, True)
     assert isinstance(added, Stream)
     assert Product(64, 128, 256, frozen=True).backward() == (replace(inward, frozen=True),)
