@@ -158,7 +158,15 @@ def library_view(infra: Infra, gpu: str | Path | Preset | None = None) -> Librar
         capability, cpu = known.compute_capability, _cpu(graph)
         rate = min(pcie_GBps, _SOCKETS_GBPS.get(cpu, pcie_GBps))
         return LibraryView(
-            per_node, per_node, name, capability, 1, switched=True, cpu=cpu, pcie_GBps=rate, saved_us=saved_us
+            per_node,
+            per_node,
+            name,
+            capability,
+            links=1,
+            switched=True,
+            cpu=cpu,
+            pcie_GBps=rate,
+            saved_us=saved_us,
         )
     if not links:
         what = f"no model of a library's choice where {infra.name[:40]!r} joins GPUs without NVLink or xGMI"

@@ -181,7 +181,7 @@ def _row(
         for way, part in zip(ways, _parts(those, algorithm.number, chained=chained), strict=True)
     ]
     all_ns = _all_ns(those, cost, size_bytes, moved, links_ns)
-    hops_us = cost.near_us + _farther_us(those) if cost.near_us else 0.0, cost.far_us
+    hops_us = cost.near_us + _farther_us(those.view, ways[0]) if cost.near_us else 0.0, cost.far_us
     hops_ns = [
         max(0.0, 1e3 * us - way.latency_ns) if way else 0.0 for us, way in zip(hops_us, ways, strict=True)
     ]
@@ -235,15 +235,15 @@ def _all_ns(
     return all_ns
 
 
-def _farther_us(those: _Ranks) -> float:
+def _farther_us(view: LibraryView, way: _Way | None) -> float:
     """Return how much longer a hop of NCCL within a node is than in its table, which has one for all NVLinks.
 
     Its way may be longer than NVLink 4's, and half of what arrives is read in the farther half of the L2.
     """
-    given = chosen_preset(those.view.gpu)[0]
-    if given is None or those.view.amd or those.view.pcie_GBps or those.view.per_node == 1:
+    given = chosen_preset(view.gpu)[0]
+    if way is None or given is None or view.amd or view.pcie_GBps:
         return 0.0
-    return (those.way(0).latency_ns - _TABLE_WAY_NS + given.poll_ps / 2e3) / 1e3
+    return (way.latency_ns - _TABLE_WAY_NS + given.poll_ps / 2e3) / 1e3
 
 
 def _rings(those: _Ranks) -> int:

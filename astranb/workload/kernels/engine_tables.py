@@ -14,7 +14,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Final, NamedTuple
 
 from astranb.core.number_files import real, text_of, text_rows
@@ -78,6 +78,26 @@ class EngineTable:
     engine: str
     lines: _Lines
 
+    @cached_property
+    def _axes(self) -> dict[str, tuple[list[int], list[int]]]:
+        """Widths and depths of the products of each precision, ascending."""
+        found = {}
+        for (kernel, precision), known in self.lines.items():
+            if kernel == "gemm":
+                wide, deep = (sorted({dict(shape)[name] for shape in known}) for name in "nk")
+                found[precision] = wide, deep
+        return found
+
+    @cached_property
+    def _contexts(self) -> dict[tuple[str, str, _Shape], list[int]]:
+        """Lengths of the keys of each attention, ascending: the last number of its shapes."""
+        found: dict[tuple[str, str, _Shape], list[int]] = defaultdict(list)
+        for (kernel, precision), known in self.lines.items():
+            if kernel in ("decode", "latent"):
+                for *shape, (_, keys) in known:
+                    found[kernel, precision, tuple(shape)].append(keys)
+        return {shape: sorted(keys) for shape, keys in found.items()}
+
     def product_ns(self, one: Product, precision: str) -> float | None:
         """Return the time of a product in nanoseconds, with the cast of its input; None: not measured.
 
@@ -90,7 +110,7 @@ class EngineTable:
         known = self.lines.get(("gemm", precision))
         if known is None or one.copies > 1:
             return None
-        wide, deep = (sorted({dict(shape)[name] for shape in known}) for name in "nk")
+        wide, deep = self._axes[precision]
         m = math.log(one.m)
         (n_low, n_high, n), (k_low, k_high, k) = _around(wide, one.n), _around(deep, one.k)
 
@@ -122,15 +142,15 @@ class EngineTable:
         else:
             kind, precision = "decode", "fp8" if 0 < one.kept_size < one.key_size + one.value_size else "bf16"
             shape = (("heads", one.heads), ("kept", one.kept_heads), ("size", one.key_size), ("window", 0))
-        known = self.lines.get((kind, precision), {})
         if kind == "decode" and one.keys <= _WINDOW:
             windowed = (*shape[:-1], ("window", _WINDOW))
-            shape = windowed if any(each[: len(windowed)] == windowed for each in known) else shape
-        keys = sorted(dict(each)["keys"] for each in known if each[: len(shape)] == shape)
-        if not keys:
+            shape = windowed if (kind, precision, windowed) in self._contexts else shape
+        keys = self._contexts.get((kind, precision, shape))
+        if keys is None:
             return None
         low, high, at = _around(keys, one.keys)
         batch = math.log(one.sequences)
+        known = self.lines[kind, precision]
         first, second = (known[(*shape, ("keys", each))].time(batch) for each in (low, high))
         found = _between(at, math.log(low), math.log(high), first, second)
         return math.exp(found + max(0.0, math.log(one.keys / keys[-1])))

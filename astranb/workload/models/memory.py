@@ -232,11 +232,13 @@ class StageMemory:
         self._divided = self.degrees.tensor if self.degrees.sequence else 1
         self._known: dict[int, Held] = {}
         self._units: dict[int, UnitMemory] = {}
-        self._trained = Held()
-        for key in (key for keys in self._keys for key in keys):
-            self._trained = self._trained.plus(trained_of_unit(model, self.degrees, key, part, job.lora))
         self._layers = self._sum(key for keys in self._keys for key in keys if key >= 0)
         self._ends = self._sum(key for keys in self._keys for key in keys if key < 0)
+        self._trained = self._layers.plus(self._ends)
+        if job.lora:
+            self._trained = Held()
+            for key in (key for keys in self._keys for key in keys):
+                self._trained = self._trained.plus(trained_of_unit(model, self.degrees, key, part, job.lora))
 
     # States
 

@@ -121,10 +121,10 @@ def test_nvlstree_is_corrected_by_size_on_blackwell_beside_x86():
 def test_a_release_is_in_the_output(capsys):
     command = "run collective all_reduce --infra dgx-h100 --size 4KiB --library"
     assert main([*command.split(), "nccl@2.27.3", "--explain"]) == 0
-    told = capsys.readouterr()
-    assert told.out.startswith("nccl 2.27.3 runs Ring/LL")
-    assert "source: NVIDIA/nccl v2.27.3-1," in told.out
-    assert "not known" not in told.out + told.err
+    printed = capsys.readouterr()
+    assert printed.out.startswith("nccl 2.27.3 runs Ring/LL")
+    assert "source: NVIDIA/nccl v2.27.3-1," in printed.out
+    assert "not known" not in printed.out + printed.err
     assert main([*command.split(), "vllm@0.11"]) == 0
     says = "rules of vllm 0.11 are not known: those of vllm-project/vllm @b250ac3d are taken"
     assert says in capsys.readouterr().err
