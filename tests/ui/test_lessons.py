@@ -179,7 +179,7 @@ def test_a_slow_link_is_at_the_end_of_the_chain_of_waits(page: Page, lab: Lab) -
     path.fill("gpu[4]")
     path.press("Enter")
     bench.get_by_role("tab", name="Explain", exact=True).click()
-    expect(bench).to_contain_text("being sent over dgx_h100.0.xpu.5->dgx_h100.0.nvsw.2")
+    expect(bench).to_contain_text("in the queue of dgx_h100.0.xpu.5->dgx_h100.0.nvsw.2")
 
 
 def named_partners(bench: Locator) -> set[tuple[int, ...]]:

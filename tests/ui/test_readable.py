@@ -71,7 +71,7 @@ def test_a_picture_that_does_not_move_and_is_never_blank(host: Host) -> None:
     settled(host, bench)
     note = bench.locator(".anb-topology .anb-note")
     expect(note).to_contain_text(
-        re.compile(r"3,\d\d\d lines in flight, [\d,]+ drawn: on full links 1 of 2 to 1 of \d")
+        re.compile(r"4,\d\d\d lines in flight, [\d,]+ drawn: on full links 1 of 4 to 1 of \d")
     )
     canvas.click(position=point(host, bench, "gpu[3]"))
     expect(bench.get_by_role("button", name="look inside")).to_be_visible()

@@ -366,7 +366,7 @@ def test_the_tour_runs_and_its_workbench_shows_the_end(page: Page, lab: Lab) -> 
     shown(bench, evaluate(page, "sim.events"))
     expect(bench.locator(".anb-status")).to_contain_text("nothing is left to happen")
     # All 465,920 lines of the run come to the browser when it is at rest: also those of the middle.
-    bench.get_by_label("View cursor").fill("0.0939")
+    bench.get_by_label("View cursor").fill("0.0901")
     expect(bench.locator(".anb-note").first).not_to_contain_text("sent to the browser")
     becomes(page, "workbench.cursor_ps < sim.now_ps")
     now = "sim.engine.recorder.flights(workbench.cursor_ps, workbench.cursor_ps)[0]"
@@ -421,7 +421,7 @@ def test_names_are_never_markup(page: Page, lab: Lab) -> None:
 
 def test_it_looks_right(page: Page, lab: Lab) -> None:
     bench = start(Notebook(page, lab), "1 MiB")
-    evaluate(page, "str(sim.run('11 us'))")
+    evaluate(page, "str(sim.run('11.4 us'))")
     evaluate(page, "workbench.select('gpu[3]')")
     expect(bench.locator(".anb-inspector h4")).to_contain_text("GPU3")
     shown(bench, evaluate(page, "sim.events"))
